@@ -85,7 +85,8 @@ def test_slow_and_idle_connections_are_closed() -> None:
         ]
         headers.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
         body.sendall(
-            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n\r\n{"
+            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: 90\r\n\r\n{"
         )
         kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
 

@@ -121,7 +121,8 @@ def test_a_drain_refuses_requests_and_closes_idle_connections(
         rest = read_all(idle)
         late = stack.enter_context(connected(server.port))
         late.sendall(
-            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: 2\r\n\r\n{}"
         )
         answer = answer_of(late)
         live, _ = server.get("/health/live")

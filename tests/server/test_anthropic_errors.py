@@ -8,9 +8,9 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from hookline.request import FinishReason
+from hookline_server.auth.key_ring import KeyRing
 from hookline_server.browser_guard import BrowserGuard
 from hookline_server.cors import CorsSettings
-from hookline_server.auth.key_ring import KeyRing
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of

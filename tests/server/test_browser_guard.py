@@ -177,7 +177,7 @@ async def test_administration_is_always_guarded(
     """
     Without a key, its names count on all addresses, and only origins that are named.
     """
-    assert (await asked(given, "/is_sleeping", headers))[0] == status
+    assert (await asked(given, "/reset_prefix_cache", headers, "POST"))[0] == status
 
 
 async def test_all_ports_are_guarded() -> None:
@@ -187,9 +187,7 @@ async def test_all_ports_are_guarded() -> None:
     """
     both = ServerSettings(metrics_port=0)
     app = create_app(FakeEngine(), both)
-    loading = create_loading_app(
-        KeyRing(), BrowserGuard("127.0.0.1", CorsSettings())
-    )
+    loading = create_loading_app(KeyRing(), BrowserGuard("127.0.0.1", CorsSettings()))
     found = []
     for each in (app[PAGES_APP], loading):
         async with TestClient(TestServer(each)) as client:

@@ -1,6 +1,7 @@
 """A key is known by its digest: names, places in the file and claims change nothing."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -53,7 +54,9 @@ def of_key(key: str, **more: str) -> dict[str, str]:
 
 async def stored(client: Client, key: str) -> str:
     """Stores a response of a key; returns its path."""
-    answer = await client.post("/v1/responses", json={"input": "Hi"}, headers=of_key(key))
+    answer = await client.post(
+        "/v1/responses", json={"input": "Hi"}, headers=of_key(key)
+    )
     assert answer.status == 200, await answer.text()
     return f"/v1/responses/{(await answer.json())['id']}"
 
@@ -97,6 +100,27 @@ async def test_a_changed_file_gives_no_key_the_texts_of_another(
         assert await status(client, first, "sk-b") == 404
 
 
+@pytest.mark.parametrize(
+    "sent",
+    ["", "sk", "sk-", "sk-aa", "SK-A", "x", "' OR '1'='1", "*", "sk-a sk-b",
+     hashlib.sha256(b"sk-a").hexdigest(), "a" * 7000],
+)  # fmt: skip
+async def test_nothing_but_a_key_opens(
+    sent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    No part of a key, no more than it, not its digest and name, and no query.
+    """
+    text = "keys: [{name: x, key: sk-a}]"
+    async with served(text, tmp_path, monkeypatch) as (client, _, _):
+        statuses = [
+            (await client.get("/v1/models", headers=headers)).status
+            for headers in ({"x-api-key": sent}, of_key(sent), of_key("sk-a"))
+        ]
+
+    assert statuses == [401, 401, 200]
+
+
 async def test_names_do_not_share_a_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,7 +132,9 @@ async def test_names_do_not_share_a_budget(
         ring = client.app[KEY_RING]  # type: ignore[index]
 
         async def asked(key: str) -> int:
-            answer = await client.post("/v1/completions", json=BODY, headers=of_key(key))
+            answer = await client.post(
+                "/v1/completions", json=BODY, headers=of_key(key)
+            )
             return answer.status
 
         found = [await asked("sk-a") for _ in range(2)] + [await asked("sk-b")]

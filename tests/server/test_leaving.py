@@ -14,11 +14,11 @@ from aiohttp.web_protocol import RequestHandler
 
 from hookline.pages import PageResponse
 from hookline.payloads import HttpExchange
-from hookline_server.browser_guard import BrowserGuard
-from hookline_server.cors import CorsSettings
 from hookline_server.access_log import QuietAccessLogger
 from hookline_server.app import create_app
 from hookline_server.auth.key_ring import KeyRing
+from hookline_server.browser_guard import BrowserGuard
+from hookline_server.cors import CorsSettings
 from hookline_server.listening import listen
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
@@ -199,7 +199,9 @@ async def test_leaving_while_the_model_loads_is_not_an_error(
     The server that stands in while the model loads makes a 499 of it too.
     """
     caplog.set_level(logging.INFO)
-    server = await served(create_loading_app(KeyRing(), BrowserGuard("127.0.0.1", CorsSettings())))
+    server = await served(
+        create_loading_app(KeyRing(), BrowserGuard("127.0.0.1", CorsSettings()))
+    )
 
     with connected(server) as client:
         client.sendall(asking("/v1/completions", WHOLE, *headers))

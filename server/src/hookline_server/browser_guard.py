@@ -1,12 +1,13 @@
 """Keeps web pages off a server that asks for no key.
 
 Whoever opens a page lets it send requests to all that this browser reaches, also on
-loopback. A page says where it comes from in `Origin` or `Sec-Fetch-Site`, and one that
-has its own name resolve to this machine (DNS rebinding) says so in `Host`. Programs that
-send none of these are let through.
+loopback. A page says where it comes from in `Origin` or `Sec-Fetch-Site`, and one whose
+own name was made to mean this machine (DNS rebinding) says so in `Host`. Programs send
+no origin, and are let through.
 """
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 
@@ -20,6 +21,7 @@ from hookline_server.handlers.common import MAX_SHOWN
 _SITE, _MODE, _DEST = "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"
 _FOREIGN = frozenset({"cross-site", "same-site"})
 _SAFE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
+_BRACKETED = re.compile(r"\[([0-9A-Fa-f:.%]+)\](?::\d*)?")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
@@ -107,15 +109,15 @@ def is_loopback_name(name: str) -> bool:
 
 def _name(host: str) -> str:
     """Returns the name or the address of a `Host`, without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
+    if (bracketed := _BRACKETED.fullmatch(host)) is not None:
+        return bracketed[1].lower()
     name, _, port = host.partition(":")
     return name.rstrip(".").lower() if not port or port.isdigit() else host
 
 
 def _is_numeric(name: str) -> bool:
     try:
-        ipaddress.ip_address(name.split("%")[0])
+        ipaddress.ip_address(name.split("%", maxsplit=1)[0])
     except ValueError:
         return False
     return True

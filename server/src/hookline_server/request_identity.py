@@ -10,7 +10,7 @@ from aiohttp import web
 from hookline.frontend.trace_context import TraceParent
 from hookline.frozen import EMPTY
 from hookline.request import RequestFacts, Slo
-from hookline_processes.fair_queue import NOBODY, Client
+from hookline_processes.fair_queue import NOBODY
 from hookline_server.auth.allowance import Allowance
 from hookline_server.auth.key import ApiKey
 from hookline_server.deadlines import Deadline

@@ -1,9 +1,9 @@
 """A bounded store of responses in memory, for `previous_response_id` and retrieval.
 
-Each owner sees its own only. Places are shared by those who pay: when the store is full,
-the payer with the most loses a response. Within a payer, the tenants that came first keep
-what they have, up to limits, and the others lose their least recently used response: a
-client that claims ever new tenants drops its own newcomers.
+Each owner sees its own only. Places are shared by those who pay: when the store is
+full, the payer with the most loses a response. Within a payer, the tenants that came
+first keep what they have, up to limits, and the least recently used response of the
+rest goes: a client that claims ever new tenants drops its own newcomers.
 """
 
 import asyncio

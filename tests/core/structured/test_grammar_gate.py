@@ -11,13 +11,13 @@ from hookline.config import EngineConfig
 from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Failed, Rejected
 from hookline.request import GenerateRequest, Request
-from hookline_processes.fair_queue import Client
 from hookline_grammars.cache import GrammarCache
 from hookline_grammars.compiled import CompiledGrammar
 from hookline_grammars.config import StructuredOutputsConfig
 from hookline_grammars.gate import GrammarGate
 from hookline_grammars.grammar_service import Ended
 from hookline_grammars.spec import GrammarSpec, spec_of
+from hookline_processes.fair_queue import Client
 
 
 @dataclass

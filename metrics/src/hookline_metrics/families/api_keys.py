@@ -9,8 +9,8 @@ API_KEY_METRICS: tuple[Metric, ...] = (
         name="hookline_api_keys_stale_seconds",
         kind=Kind.GAUGE,
         unit="seconds",
-        help="Time for which the file of API keys has been missing or had a mistake, so "
-        "that removed keys are still valid; 0 while it can be read.",
+        help="Time for which the file of API keys has been missing or wrong, so that "
+        "removed keys are still valid; 0 while it can be read.",
         scope=Scope.FRONT_END,
         value=Reading(ApiKeyStats, lambda stats: one(stats.stale_seconds)),
     ),

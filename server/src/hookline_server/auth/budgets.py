@@ -8,7 +8,7 @@ from hookline_server.auth.key import ApiKey, KeySet, Limits
 
 
 class Budgets:
-    """Budgets by the keys' ids and the tenants' names; they survive a change of the file.
+    """Budgets by keys' ids and tenants' names; they survive a change of the file.
 
     Attributes:
         clock: Monotonic time in seconds.

@@ -149,7 +149,7 @@ class KeyRing:
         """Logs a mistake in the file, which stays until it is mended."""
         self._mistake = replace(mistake, logged_at=self._clock())
         logger.error(
-            "the API keys stay as they were %.0f s ago, also those that were removed: %s",
+            "the API keys stay as they were %.0f s ago, removed ones too: %s",
             self.stats().stale_seconds,
             mistake.text,
         )

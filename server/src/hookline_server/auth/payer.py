@@ -10,9 +10,6 @@ from functools import lru_cache
 from hookline_processes.fair_queue import Client
 from hookline_server.auth.key import ApiKey
 
-_ID_DIGITS = 16
-"""Digits of a key's digest, which tell keys apart."""
-
 _HOST_BITS = 64
 """Bits of an IPv6 address that a client can choose as it likes."""
 
@@ -20,7 +17,7 @@ _HOST_BITS = 64
 def payer_of(key: ApiKey | None, address: str | None) -> str:
     """Returns who pays: the key or, without one, the client's address."""
     if key is not None:
-        return f"key:{key.id[:_ID_DIGITS]}"
+        return f"key:{key.id}"
     return f"peer:{_network(address or '')}"
 
 

@@ -7,8 +7,8 @@ them.
 from aiohttp import StreamReader, web
 
 MOST_FRAMING_BYTES = 256 * 1024
-"""Maximum bytes around a body besides as many as it has itself: enough for chunks of one
-byte in a small body, and for what the parser holds back of a large one."""
+"""Maximum bytes around a body besides as many as it has itself: enough for chunks of
+one byte in a small body, and for what the parser holds back of a large one."""
 
 
 class FramingError(web.RequestPayloadError):

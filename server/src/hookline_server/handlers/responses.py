@@ -55,6 +55,7 @@ from hookline_server.protocol.responses_tools import read_tools, responses_tool_
 from hookline_server.protocol.structured_outputs import asking_field
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.replies.reading import ReplyReading, check_use
+from hookline_server.request_identity import IDENTITY
 
 _FORMAT = "text.format"
 """OpenAI's field for the format of the text."""

@@ -20,8 +20,8 @@ from hookline.frontend.text_bounds import TextBounds
 from hookline.frozen import EMPTY
 from hookline.tokenizer import ChatMessage, Tokenizer
 from hookline_metrics.front_end_parts import TextQueueName, TextStats
-from hookline_processes.supervised import Supervised
 from hookline_processes.fair_queue import NOBODY, Client
+from hookline_processes.supervised import Supervised
 from hookline_server.texts.messages import (
     Answer,
     Encode,

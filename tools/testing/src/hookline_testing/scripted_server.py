@@ -42,8 +42,8 @@ from hookline.request import (
 )
 from hookline.sampling_params import SamplingParams
 from hookline.step import ModelShape
-from hookline_registry import PluginRegistry
 from hookline_processes.fair_queue import NOBODY, Client
+from hookline_registry import PluginRegistry
 from hookline_server.app import create_app
 from hookline_server.engine_number import EngineNumber, ScalingReport, ScalingState
 from hookline_server.probe import ProbeOutcome, ProbeResult

@@ -6,8 +6,8 @@ import pytest
 
 from hookline.exceptions import ConfigError
 from hookline_cluster.config import MachinesConfig
-from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines import link_keys
+from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.link_keys import LinkKeys, read_secret, shared_secret
 
 
@@ -69,7 +69,7 @@ def test_without_a_private_folder_a_file_is_required(
     """The error names the option, and why each folder is not the user's own."""
 
     def nowhere() -> Path:
-        raise PermissionError("/tmp/hookline-7: it belongs to another user")
+        raise PermissionError("it belongs to another user")
 
     monkeypatch.setattr(link_keys, "local_secret_file", nowhere)
 
