@@ -52,13 +52,13 @@ class AllowedPages:
         shown_default="none",
     )
     allowed_hosts: tuple[str, ...] = option(
-        "Name by which clients without a key may reach the server besides its own and "
-        "numeric addresses, such as llm.example.org or *.example.org; * allows all.",
+        "Further name by which clients without a key may reach the server, such as "
+        "*.example.org; * allows all.",
         default=(),
         metavar="NAME",
         commas=True,
         read=read_words,
-        shown_default="every name, unless it listens on loopback",
+        shown_default="none on loopback, else all",
     )
 
     def __post_init__(self) -> None:
