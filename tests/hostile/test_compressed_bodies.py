@@ -28,7 +28,7 @@ def bomb() -> bytes:
 def send(port: int, path: str, body: bytes) -> None:
     """Sends a body until the server has enough."""
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Encoding: deflate\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     with (

@@ -21,10 +21,10 @@ def test_no_client_forges_lines_or_leaks_its_key() -> None:
     """Line ends, terminal controls and keys of requests do not appear in the log."""
     with serving(*ARGUMENTS, "--log-level", "debug") as server:
         server.get("/x%0aFAKE%20ERROR%1b%5b31m%c2%9b")
-        send_raw(server, b"GET /a\x1b[31mb HTTP/1.1\r\nHost: x\r\n\r\n")
+        send_raw(server, b"GET /a\x1b[31mb HTTP/1.1\r\nHost: localhost\r\n\r\n")
         send_raw(
             server,
-            b"GET / HTTP/1.1\r\nHost: x\r\n"
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n"
             b"Authorization: Bearer secret-of-a-client\r\nbad header\x01: \x00\r\n\r\n",
         )
         server.end()

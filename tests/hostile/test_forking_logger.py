@@ -92,7 +92,7 @@ def client(server: Server, tmp_path: Path) -> Iterator[socket.socket]:
     """An open connection, beside which the logger has forked twice."""
     address = ("127.0.0.1", server.port)
     with socket.create_connection(address, timeout=END_SECONDS) as connection:
-        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
         body = {"model": model_of(server), "prompt": [1, 2], "max_tokens": 2}
         assert server.post("/v1/completions", body)[0] == 200

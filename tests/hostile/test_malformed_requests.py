@@ -10,6 +10,7 @@ from hookline_testing.server_process import Server, serving
 HOST = b"Host: localhost\r\n"
 COMPLETION = b'{"model": "demo", "prompt": "a", "max_tokens": 2}'
 POST = b"POST /v1/completions HTTP/1.1\r\n" + HOST
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 CASES = {
     "no HTTP": (b"GARBAGE\r\n\r\n", 400),
@@ -54,6 +55,35 @@ CASES = {
         POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
         400,
     ),
+    "two lengths that differ": (
+        POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}x",
+        400,
+    ),
+    "two lengths that are equal": (
+        POST + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+        400,
+    ),
+    "two hosts": (b"GET / HTTP/1.1\r\n" + HOST + HOST + b"\r\n", 400),
+    "a folded header": (
+        b"GET / HTTP/1.1\r\n" + HOST + b"X-Folded: a\r\n hunter2\r\n\r\n",
+        400,
+    ),
+    "a chunked body that is not the last coding": (
+        POST + b"Transfer-Encoding: chunked, gzip\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        400,
+    ),
+    "extensions of chunks that are longer than the body": (
+        CHUNKED + b"1;hunter2=" + b"x" * 2_000_000 + b"\r\n{\r\n0\r\n\r\n",
+        400,
+    ),
+    "many chunks with extensions": (
+        CHUNKED + (b"1;hunter2=" + b"x" * 500 + b"\r\n \r\n") * 4000,
+        400,
+    ),
+    "a size of a chunk with many zeros": (
+        CHUNKED + b"0" * 2_000_000 + b"1\r\n{\r\n0\r\n\r\n",
+        400,
+    ),
     "a length that is no number": (POST + b"Content-Length: 1e12\r\n\r\n", 400),
     "a length beyond the limit": (POST + b"Content-Length: 1000000000000\r\n\r\n", 413),
     "plain JSON as gzip": (
@@ -93,7 +123,7 @@ def test_malformed_requests_get_json(server: Server, name: str) -> None:
 @pytest.mark.parametrize("path", ["/health", "/metrics", "/v1/models", "/nowhere"])
 def test_no_answer_names_the_software(server: Server, path: str) -> None:
     """Neither pages nor errors have a Server header."""
-    request = f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
     answer = exchange(server.port, request.encode())
 

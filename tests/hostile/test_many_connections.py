@@ -83,11 +83,12 @@ def test_slow_and_idle_connections_are_closed() -> None:
         silent, headers, body, kept = [
             stack.enter_context(connected(server.port)) for _ in range(4)
         ]
-        headers.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        headers.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
         body.sendall(
-            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 90\r\n\r\n{"
+            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: 90\r\n\r\n{"
         )
-        kept.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
         closed = [seconds_until_closed(each) for each in (silent, kept)]
         late = [answer_of(each) for each in (headers, body)]
@@ -102,7 +103,7 @@ def test_a_trickling_header_does_not_extend_its_time() -> None:
     """One byte now and then is not progress: the limit counts from the first byte."""
     with serving(*SIMULATED, "--header-timeout", "1") as server:
         connection = connected(server.port, timeout_seconds=0.2)
-        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
         received = b""
         deadline = Deadline(20)
         while not received and deadline.is_ahead:

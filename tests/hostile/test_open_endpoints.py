@@ -57,7 +57,7 @@ def routes() -> list[tuple[str, str]]:
 
 
 def head_of(method: str, path: str, *headers: str) -> bytes:
-    lines = (f"{method} {path} HTTP/1.1", "Host: x", *headers)
+    lines = (f"{method} {path} HTTP/1.1", "Host: localhost", *headers)
     return "\r\n".join((*lines, "", "")).encode()
 
 

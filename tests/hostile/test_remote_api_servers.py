@@ -41,7 +41,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def link() -> tuple[str, ...]:
-    """A port of the loopback, which needs no secret."""
+    """A port of the loopback, where the user's own secret is found."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return ("--data-parallel-rpc-port", str(probe.getsockname()[1]))

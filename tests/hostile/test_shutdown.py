@@ -114,14 +114,15 @@ def test_a_drain_refuses_requests_and_closes_idle_connections(
     with serving(*SIMULATED, "0.05") as server:
         _streaming(server, stack)
         idle = stack.enter_context(connected(server.port))
-        idle.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        idle.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         alive = idle.recv(65536)
         server.process.send_signal(signal.SIGTERM)
         _wait_for_drain(server)
         rest = read_all(idle)
         late = stack.enter_context(connected(server.port))
         late.sendall(
-            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: 2\r\n\r\n{}"
         )
         answer = answer_of(late)
         live, _ = server.get("/health/live")

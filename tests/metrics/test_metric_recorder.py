@@ -60,6 +60,7 @@ from hookline_metrics.connector_events import (
 from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.expert_stats import ExpertStats
 from hookline_metrics.front_end_parts import (
+    ApiKeyStats,
     ConnectionStats,
     EngineHealth,
     EngineLink,
@@ -231,6 +232,7 @@ FRONT_END = FrontEndChanged(
         ParserFailures(failures=(("tool", "hermes", 4), ("reasoning", "qwen3", 0))),
         UnknownFieldStats(fields=(("user", 4), ("other", 1))),
         ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),)),
+        ApiKeyStats(stale_seconds=90.0),
         EventLoopStats(lag_seconds=0.25, stalls=2),
         MemoryStats(headroom_bytes=4096, used_bytes=1024, kills=2),
         TransportStats(dropped=3),
@@ -779,6 +781,7 @@ EXPECTED: dict[str, Numbers] = {
     },
     "hookline_request_unknown_fields": {("user",): 4, ("other",): 1},
     "hookline_stored_responses": {(): 3},
+    "hookline_api_keys_stale_seconds": {(): 90.0},
     "hookline_stored_response_bytes": {(): 4096},
     "hookline_stored_response_evictions": {("count",): 0, ("bytes",): 0, ("age",): 2},
     "hookline_http_requests": {

@@ -9,6 +9,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from hookline.request import FinishReason
 from hookline_server.auth.key_ring import KeyRing
+from hookline_server.browser_guard import BrowserGuard
+from hookline_server.cors import CorsSettings
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
@@ -129,7 +131,7 @@ async def test_errors_while_the_model_loads() -> None:
     """
     The server that is not ready yet has the same form.
     """
-    app = create_loading_app(KeyRing(api_key=None, metrics_token=None, file=None))
+    app = create_loading_app(KeyRing(), BrowserGuard("127.0.0.1", CorsSettings()))
     async with TestClient(TestServer(app)) as client:
         response = await client.post(PATH, json=BODY)
         answer = await response.json()

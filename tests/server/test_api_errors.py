@@ -9,6 +9,7 @@ import pytest
 from hookline.exceptions import ChatTemplateError, RequestError
 from hookline.finish_cause import Rejected
 from hookline.frozen import EMPTY
+from hookline_processes.fair_queue import NOBODY, Client
 from hookline_server.api_error import ApiError, error_body
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
@@ -250,7 +251,7 @@ class StrictEngine(FakeEngine):
         continue_final_message: bool = False,  # noqa: ARG002
         chat_template: str | None = None,  # noqa: ARG002
         is_prompt: bool = True,  # noqa: ARG002
-        client: str = "",  # noqa: ARG002
+        client: Client = NOBODY,  # noqa: ARG002
     ) -> list[int]:
         raise ChatTemplateError(f"cannot say {messages[0]['content']}")
 

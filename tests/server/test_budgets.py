@@ -84,7 +84,11 @@ def test_changed_limits_keep_what_was_used() -> None:
     """
     now = 0.0
     budgets = Budgets(lambda: now)
-    key = ApiKey(name="a", limits=Limits(requests_per_minute=10, concurrent_requests=1))
+    key = ApiKey(
+        name="a",
+        id="31",
+        limits=Limits(requests_per_minute=10, concurrent_requests=1),
+    )
     budgets.use(KeySet({b"1": key}))
     (budget,) = budgets.of(key, None)
     for _ in range(10):
@@ -92,7 +96,9 @@ def test_changed_limits_keep_what_was_used() -> None:
         budget.close_request()
     budget.open_request(now)
     more = ApiKey(
-        name="a", limits=Limits(requests_per_minute=12, concurrent_requests=1)
+        name="b",
+        id="31",
+        limits=Limits(requests_per_minute=12, concurrent_requests=1),
     )
 
     budgets.use(KeySet({b"1": more}))
@@ -110,13 +116,39 @@ def test_budgets_of_removed_keys_are_forgotten() -> None:
     The number of budgets is that of the keys and tenants in the file.
     """
     budgets = Budgets(lambda: 0)
-    key = ApiKey(name="a", limits=Limits(concurrent_requests=1))
+    key = ApiKey(name="a", id="31", limits=Limits(concurrent_requests=1))
     budgets.use(KeySet({b"1": key}))
 
     budgets.use(KeySet())
 
     assert budgets.of(key, None) == ()
     assert not budgets.are_any
+
+
+def test_a_key_that_comes_back_has_no_new_budget() -> None:
+    """
+    What it used before it was removed stays used, and what it has open stays open,
+    until a new budget would be the same.
+    """
+    now = 0.0
+    budgets = Budgets(lambda: now)
+    limits = Limits(requests_per_minute=10, concurrent_requests=1)
+    key = ApiKey(name="a", id="31", limits=limits)
+    budgets.use(KeySet({b"1": key}))
+    (budget,) = budgets.of(key, None)
+    budget.open_request(now)
+
+    budgets.use(KeySet())
+    budgets.use(KeySet({b"1": key}))
+    (same,) = budgets.of(key, None)
+    exceeded = same.exceeded(now)
+    same.close_request()
+    now = 60.0
+    budgets.use(KeySet())
+    budgets.use(KeySet({b"1": key}))
+
+    assert exceeded == Exceeded(Limit.CONCURRENCY, 1, 1)
+    assert budgets.of(key, None) != (budget,)
 
 
 @pytest.mark.parametrize(

@@ -236,33 +236,70 @@ async def test_file_is_read_again_when_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """
-    New keys open, removed ones do not; a mistake is logged once and changes nothing.
+    New keys open, removed ones do not; a mistake changes nothing, is measured, and is
+    logged again now and then until it is mended.
     """
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(key_ring, "RELOAD_SECONDS", 0.01)
     file = tmp_path / "keys.yaml"
     file.write_text("first: acme")
-    ring = KeyRing(file=key_file(str(file)))
+    now = 0.0
+    ring = KeyRing(file=key_file(str(file)), clock=lambda: now)
     following = ring.follow(web.Application())
     await anext(following)
 
     file.write_text("second: acme")
     await _until(lambda: ring.find("second"))
     assert ring.find("first") is None
+    assert ring.stats().stale_seconds == 0.0
     file.write_text("third: [")
     await _until(lambda: _errors(caplog))
+    now = key_ring.REPEAT_SECONDS - 1
     await asyncio.sleep(0.1)
+    assert len(_errors(caplog)) == 1
+    now = key_ring.REPEAT_SECONDS
+    await _until(lambda: len(_errors(caplog)) == 2)
+    assert ring.stats().stale_seconds == now
     assert ring.find("second") is not None
     file.unlink()
-    await _until(lambda: len(_errors(caplog)) == 2)
+    await _until(lambda: len(_errors(caplog)) == 3)
+    assert ring.stats().stale_seconds == now
     assert ring.find("second") is not None
     file.write_text("fourth: acme")
     await _until(lambda: ring.find("fourth"))
+    assert ring.stats().stale_seconds == 0.0
     with pytest.raises(StopAsyncIteration):
         await anext(following)
 
-    assert len(_errors(caplog)) == 2
+    assert len(_errors(caplog)) == 3
     assert not [word for word in ("second", "third", "fourth") if word in caplog.text]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_withdrawn"),
+    [("keys: []", True), ("# none\n", False), ("", False), ("{}", False)],
+)
+async def test_all_keys_are_withdrawn_only_in_so_many_words(
+    text: str, is_withdrawn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A list without keys opens nothing; a file without a list is a mistake.
+    """
+    monkeypatch.setattr(key_ring, "RELOAD_SECONDS", 0.01)
+    file = tmp_path / "keys.yaml"
+    file.write_text("keys: [{name: a, key: k}]")
+    now = iter(range(10**9))
+    ring = KeyRing(file=key_file(str(file)), clock=lambda: float(next(now)))
+    following = ring.follow(web.Application())
+    await anext(following)
+
+    file.write_text(text)
+    await _until(lambda: ring.find("k") is None or ring.stats().stale_seconds)
+    with pytest.raises(StopAsyncIteration):
+        await anext(following)
+
+    assert (ring.find("k") is None) is is_withdrawn
+    assert ring.guards(Scope.SERVE)
 
 
 async def test_changes_while_the_model_loads_are_not_missed(

@@ -17,6 +17,8 @@ from hookline.payloads import HttpExchange
 from hookline_server.access_log import QuietAccessLogger
 from hookline_server.app import create_app
 from hookline_server.auth.key_ring import KeyRing
+from hookline_server.browser_guard import BrowserGuard
+from hookline_server.cors import CorsSettings
 from hookline_server.listening import listen
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
@@ -39,7 +41,7 @@ def asking(path: str, body: bytes = b"", *headers: bytes) -> bytes:
     """The bytes of a request."""
     lines = (
         b"%s %s HTTP/1.1" % (b"POST" if body else b"GET", path.encode()),
-        b"Host: x",
+        b"Host: localhost",
         b"Content-Length: %d" % len(body),
         *headers,
     )
@@ -197,7 +199,9 @@ async def test_leaving_while_the_model_loads_is_not_an_error(
     The server that stands in while the model loads makes a 499 of it too.
     """
     caplog.set_level(logging.INFO)
-    server = await served(create_loading_app(KeyRing()))
+    server = await served(
+        create_loading_app(KeyRing(), BrowserGuard("127.0.0.1", CorsSettings()))
+    )
 
     with connected(server) as client:
         client.sendall(asking("/v1/completions", WHOLE, *headers))

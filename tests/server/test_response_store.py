@@ -43,6 +43,7 @@ def entry(
     response_id: str,
     owner: Owner = ALICE,
     *,
+    payer: str | None = None,
     previous_id: str | None = None,
     size: int = 0,
     item_ids: tuple[str, ...] = (),
@@ -50,6 +51,7 @@ def entry(
     return StoredResponse(
         id=response_id,
         owner=owner,
+        payer=owner[0] if payer is None else payer,
         previous_id=previous_id,
         response=b"x" * size,
         input=b"[]",
@@ -92,6 +94,48 @@ async def test_too_many_responses() -> None:
         assert has(store, "b", BOB)
         assert [name for name in "123" if has(store, name)] == ["1", "3"]
         assert dict(store.stats().evictions) == {"count": 1}
+
+
+@pytest.mark.parametrize("size", [0, 500])
+async def test_rotating_tenants_keep_no_older_tenant_out(size: int) -> None:
+    """
+    A client that claims ever new tenants drops its own, by number and by size; the
+    conversations of tenants that were there before stay whole.
+    """
+    settings = ResponseStoreSettings(
+        max_stored_responses=40, response_store_bytes=40 * (1024 + 4 + size)
+    )
+    old = {name: [f"{name}{turn}" for turn in range(6)] for name in ("acme", "", "bob")}
+    with store_of(settings) as store:
+        for tenant, names in old.items():
+            for name in names:
+                store.keep(entry(name, ("", tenant), payer="peer:a", size=size))
+        store.keep(entry("other", ("", "x"), payer="peer:b", size=size))
+        for turn in range(200):
+            owner = ("", f"claimed-{turn}")
+            store.keep(entry(f"new{turn}", owner, payer="peer:a", size=size))
+            store.keep(entry(f"more{turn}", owner, payer="peer:a", size=size))
+
+        for tenant, names in old.items():
+            assert all(has(store, name, ("", tenant)) for name in names)
+        assert has(store, "other", ("", "x"))
+        assert has(store, "new199", ("", "claimed-199"))
+        assert not has(store, "new100", ("", "claimed-100"))
+
+
+async def test_a_tenant_that_came_first_does_not_keep_everything() -> None:
+    """
+    It keeps half of what its payer has; the rest is for those that use it last.
+    """
+    settings = ResponseStoreSettings(max_stored_responses=40)
+    with store_of(settings) as store:
+        for turn in range(40):
+            store.keep(entry(f"old{turn}", ("k", "old"), payer="k"))
+        for turn in range(20):
+            store.keep(entry(f"new{turn}", ("k", "new"), payer="k"))
+
+        assert sum(has(store, f"old{turn}", ("k", "old")) for turn in range(40)) == 20
+        assert all(has(store, f"new{turn}", ("k", "new")) for turn in range(20))
 
 
 async def test_too_large_responses() -> None:

@@ -27,6 +27,8 @@ from hookline_metrics.transfer_calls import (
     reset_command,
 )
 from hookline_server.auth.key_ring import KeyRing
+from hookline_server.browser_guard import BrowserGuard
+from hookline_server.cors import CorsSettings
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
@@ -295,7 +297,11 @@ async def test_loading_server_is_alive_and_not_ready() -> None:
     """
     While the model loads only liveness is well, and no connection is kept.
     """
-    async with TestClient(TestServer(create_loading_app(KeyRing()))) as client:
+    async with TestClient(
+        TestServer(
+            create_loading_app(KeyRing(), BrowserGuard("127.0.0.1", CorsSettings()))
+        )
+    ) as client:
         live = await client.get("/health/live")
         ready = await client.get("/health/ready")
         asked = await client.post("/v1/completions", json={})

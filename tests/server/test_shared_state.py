@@ -26,6 +26,7 @@ from hookline_server.api_servers.questions import (
 from hookline_server.api_servers.shared_state import SharedState
 from hookline_server.auth.key_file import key_file
 from hookline_server.auth.key_ring import KeyRing
+from hookline_server.auth.key_table import digest_of
 from hookline_server.engine_number import (
     DrainTimeoutError,
     ScalingBusyError,
@@ -57,7 +58,9 @@ class Server:
         self.responses = SharedResponses(self.questions, is_enabled=True)
 
     def allowance(self) -> SharedAllowance:
-        return SharedAllowance(self.questions, Draw("alice", None))
+        return SharedAllowance(
+            self.questions, Draw(digest_of("sk-alice-0123456789").hex(), None)
+        )
 
     def _send(self, message: msgspec.Struct) -> None:
         sent = msgspec.msgpack.decode(
@@ -93,6 +96,7 @@ def response(number: int, previous: str | None = None) -> StoredResponse:
     return StoredResponse(
         id=f"resp_{number}",
         owner=ALICE,
+        payer="",
         previous_id=previous,
         response=b"{}",
         input=b"[]",

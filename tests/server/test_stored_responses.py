@@ -347,6 +347,7 @@ async def test_histories_are_limited() -> None:
                 StoredResponse(
                     id=f"resp_{number}",
                     owner=("", ""),
+                    payer="",
                     previous_id="resp_0" if number else None,
                     response=b"{}",
                     input=json.dumps(

@@ -64,10 +64,10 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         slo: Its latency objectives, those of the engine included.
         operation: OpenTelemetry's GenAI operation: `text_completion`, `chat` or
             `embeddings`.
-        weight: Weight of the tenant under the policy `fair`.
-        session_id: Conversation or agent's run that the request belongs to, in its
-            client's words; it is put on the KV events of its blocks. None if it names
-            none, or if cache changes are not reported.
+        client: Who pays, which no client chooses, and for whom: whose turn it takes.
+        weight: Weight of who pays under the policy `fair`.
+        session_id: Conversation or agent's run in its client's words, for the KV events
+            of its blocks; None without, or if cache changes are not reported.
     """
 
     client_id: str = ""
@@ -80,6 +80,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     span_id: str = ""
     slo: Slo | None = None
     operation: str = "text_completion"
+    client: tuple[str, str] = ("", "")
     weight: Weight = 1.0
     session_id: SessionId | None = None
 
@@ -157,8 +158,8 @@ class RequestStatus(StrEnum):
     FINISHED = "finished"
 
 
-Line = tuple[str, str, int]
-"""Tenant, client's id and priority of a request whose choices queue one by one."""
+Line = tuple[tuple[str, str], str | None, str, int]
+"""Client, tenant, id and priority of a request whose choices queue one by one."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -238,7 +239,7 @@ class Request:
             not inner.skip_reading_prefix_cache and params.prompt_logprobs is None
         )
         if facts.client_id:
-            self.line = (facts.tenant or "", facts.client_id, facts.priority)
+            self.line = (facts.client, facts.tenant, facts.client_id, facts.priority)
         eos = inner.eos_token_ids
         # A complete grammar leaves no other token.
         if params.ignore_eos and params.structured_outputs is None:

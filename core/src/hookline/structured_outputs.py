@@ -17,8 +17,6 @@ from hookline.request_limits import (
 from hookline.sections import Section
 
 PARAM = "structured_outputs"
-CLIENT = "structured_outputs_client"
-"""Section of a request that tells its client from others, if it has no tenant."""
 
 _LONGEST_MARKER = 256
 """Maximum bytes of a text that begins or ends reasoning."""

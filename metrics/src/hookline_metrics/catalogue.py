@@ -3,6 +3,7 @@
 import dataclasses
 
 from hookline_metrics.dialects import ONLY_THERE, names_of
+from hookline_metrics.families.api_keys import API_KEY_METRICS
 from hookline_metrics.families.bodies import BODY_METRICS
 from hookline_metrics.families.cache_sources import CACHE_SOURCE_METRICS
 from hookline_metrics.families.connections import CONNECTION_METRICS
@@ -60,6 +61,7 @@ _OWN: tuple[Metric, ...] = (
     *TEXT_METRICS,
     *BODY_METRICS,
     *STORED_RESPONSE_METRICS,
+    *API_KEY_METRICS,
     *EVENT_LOOP_METRICS,
     *MEMORY_METRICS,
     *PLACEMENT_METRICS,

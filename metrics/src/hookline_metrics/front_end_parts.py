@@ -143,6 +143,18 @@ class ResponseStoreStats(FrontEndPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKeyStats(FrontEndPart):
+    """State of a server's file of API keys.
+
+    Attributes:
+        stale_seconds: For how long the file could not be read, so that the keys of
+            before are valid; 0 while it can be read, and without one.
+    """
+
+    stale_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventLoopStats(FrontEndPart):
     """How late the event loop of a server runs its callbacks.
 
@@ -288,6 +300,7 @@ PARTS: Mapping[str, type[FrontEndPart]] = {
         ParserFailures,
         UnknownFieldStats,
         ResponseStoreStats,
+        ApiKeyStats,
         EventLoopStats,
         MemoryStats,
         TransportStats,

@@ -9,6 +9,7 @@ from hookline.front_end_parts import PlacementStats, TransportStats
 from hookline.payloads import EngineFacts, PageStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.front_end_parts import (
+    ApiKeyStats,
     ConnectionStats,
     EventLoopStats,
     LinkStats,
@@ -124,6 +125,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         ParserFailures,
         UnknownFieldStats,
         ResponseStoreStats,
+        ApiKeyStats,
         EventLoopStats,
         MemoryStats,
         TransportStats,

@@ -11,6 +11,7 @@ from hookline_server.auth.allowance import Allowance, OwnAllowance
 from hookline_server.auth.key import ApiKey, Scope
 from hookline_server.auth.key_ring import KEY_RING, KeyRing
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
+from hookline_server.browser_guard import BROWSER_GUARD, BrowserGuard
 from hookline_server.deep_health import DeepHealth
 from hookline_server.engine import ServingEngine
 from hookline_server.engine_number import EngineNumber
@@ -62,6 +63,7 @@ def fill(
     app[ENGINE] = engine
     app[SETTINGS] = settings
     app[KEY_RING] = key_ring(settings)
+    app[BROWSER_GUARD] = BrowserGuard(settings.host, settings.cors)
     app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
     app[OPEN_STREAMS] = OpenStreams(None if shared is None else shared.share)
     app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)

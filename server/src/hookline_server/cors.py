@@ -5,6 +5,7 @@ it is answered before authentication and reaches no handler.
 """
 
 import json
+import re
 from dataclasses import dataclass
 
 from aiohttp import hdrs, web
@@ -18,6 +19,8 @@ ANY = "*"
 MAX_AGE_SECONDS = "600"
 EXPOSED = "Retry-After, X-Request-Id"
 """Headers of responses that pages may read."""
+
+_NAME = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 
 
 def read_words(text: str) -> list[str]:
@@ -36,8 +39,8 @@ def read_words(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CorsSettings:
-    """Origins, methods and headers that browsers may use."""
+class AllowedPages:
+    """Which web pages may use a server, and by which names."""
 
     allowed_origins: tuple[str, ...] = option(
         "Origin of web pages that may use the API in browsers, such as "
@@ -48,6 +51,37 @@ class CorsSettings:
         read=read_words,
         shown_default="none",
     )
+    allowed_hosts: tuple[str, ...] = option(
+        "Further name by which clients without a key may reach the server, such as "
+        "*.example.org; * allows all.",
+        default=(),
+        metavar="NAME",
+        commas=True,
+        read=read_words,
+        shown_default="none on loopback, else all",
+    )
+
+    def __post_init__(self) -> None:
+        for origin in self.allowed_origins:
+            scheme, separator, rest = origin.partition("://")
+            is_origin = scheme and separator and rest and "/" not in rest
+            if origin != ANY and not is_origin:
+                raise ConfigError(
+                    "allowed-origins",
+                    f"{origin!r} is not an origin such as https://chat.example.org",
+                )
+        for name in self.allowed_hosts:
+            if not _NAME.fullmatch(name):
+                raise ConfigError(
+                    "allowed-hosts",
+                    f"{name!r} is not a name such as llm.example.org, without a port",
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorsSettings(AllowedPages):
+    """Methods and headers, too, that pages of allowed origins may use."""
+
     allowed_methods: tuple[str, ...] = option(
         "HTTP method that such pages may use; * allows all.",
         default=(ANY,),
@@ -62,16 +96,6 @@ class CorsSettings:
         commas=True,
         read=read_words,
     )
-
-    def __post_init__(self) -> None:
-        for origin in self.allowed_origins:
-            scheme, separator, rest = origin.partition("://")
-            is_origin = scheme and separator and rest and "/" not in rest
-            if origin != ANY and not is_origin:
-                raise ConfigError(
-                    "allowed-origins",
-                    f"{origin!r} is not an origin such as https://chat.example.org",
-                )
 
 
 class Cors:

@@ -12,6 +12,7 @@ from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest, RequestFacts
+from hookline_processes.fair_queue import NOBODY, Client
 from hookline_server.probe import ProbeResult
 
 R = TypeVar("R")
@@ -58,7 +59,7 @@ class Texts(Protocol):
         *,
         add_special_tokens: bool = True,
         is_prompt: bool = False,
-        client: str = "",
+        client: Client = NOBODY,
     ) -> list[int]:
         """Tokenizes off the event loop; texts of different clients in turn.
 
@@ -84,7 +85,7 @@ class Texts(Protocol):
         continue_final_message: bool = False,
         chat_template: str | None = None,
         is_prompt: bool = True,
-        client: str = "",
+        client: Client = NOBODY,
     ) -> list[int]:
         """Applies the chat template and tokenizes; clients are served in turn.
 
@@ -118,7 +119,7 @@ class Texts(Protocol):
         ...
 
     async def encode_words(
-        self, words: Sequence[str], client: str = ""
+        self, words: Sequence[str], client: Client = NOBODY
     ) -> tuple[tuple[int, ...], ...]:
         """Returns the token ids of words that must not be generated.
 

@@ -11,7 +11,9 @@ from hookline_server.api_error import ApiError, as_api_error, body_too_large
 from hookline_server.auth.bearer import sent_key
 from hookline_server.auth.key import ApiKey, Scope
 from hookline_server.auth.key_ring import KEY_RING
+from hookline_server.auth.payer import client_of, payer_of
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
+from hookline_server.browser_guard import BROWSER_GUARD
 from hookline_server.context import ALLOWANCE_OF, ENGINE
 from hookline_server.deadlines import HEADER as TIMEOUT_HEADER
 from hookline_server.deadlines import Deadlines
@@ -82,30 +84,34 @@ def authenticate(request: web.Request, identity: RequestIdentity) -> None:
 
     Raises:
         ApiError: 401; it needs a key and has none that is valid. 403; the key does not
-            open its path.
+            open its path, or it needs none and a page of another site may have sent it.
     """
     ring = request.app[KEY_RING]
-    scope = None
-    if not ring.is_open:
-        scope = request.app[ROUTE_SCOPES].of(request)
+    scope = request.app[ROUTE_SCOPES].of(request)
+    try:
         if scope is not None and ring.guards(scope):
-            try:
-                identity.key = _key(request, scope)
-            except ApiError as error:
-                _report_stranger(request, error)
-                raise
+            identity.key = _key(request, scope)
+        elif ring.is_open or scope is not None:  # the probes of others are for all
+            is_administration = scope is Scope.ADMIN
+            guard = request.app[BROWSER_GUARD]
+            guard.check(request, is_administration=is_administration)
+    except ApiError as error:
+        _report_stranger(request, error)
+        raise
     key = identity.key
     if key is not None and key.tenant is not None:
         identity.tenant = key.tenant
     elif ring.tenant_header is not None:
         identity.tenant = cleaned(request.headers.get(ring.tenant_header, ""))
-    identity.client = identity.tenant or request.remote or ""
+    certain = None if key is None else key.certain_tenant(identity.tenant)
+    identity.payer = payer_of(key, request.remote)
+    identity.client = client_of(identity.payer, identity.tenant, certain)
     if key is None:
         return
-    identity.weight = ring.weight(key, identity.tenant)
+    identity.weight = ring.weight(key, certain)
     is_limited = scope is Scope.SERVE and ring.budgets.are_any
-    if is_limited and ring.budgets.of(key, identity.tenant):
-        identity.allowance = request.app[ALLOWANCE_OF](key, identity.tenant)
+    if is_limited and ring.budgets.of(key, certain):
+        identity.allowance = request.app[ALLOWANCE_OF](key, certain)
 
 
 async def show_limits(request: web.Request, response: web.StreamResponse) -> None:

@@ -8,6 +8,8 @@ import asyncio
 
 from aiohttp import web
 
+from hookline_server.connections.chunk_meter import FramingError
+
 MOST_BYTES = 1024 * 1024
 MOST_SECONDS = 1.0
 
@@ -34,6 +36,10 @@ async def close_if_long(request: web.Request, response: web.StreamResponse) -> N
 async def discard(request: web.BaseRequest, status: int) -> None:
     """Reads what is left of a body, within limits; call it after the response."""
     body = request.content
+    if isinstance(body.exception(), FramingError):
+        # The connection hears nothing more; a client that sends may see the answer.
+        await asyncio.sleep(MOST_SECONDS)
+        return
     if body.is_eof() or body.exception() is not None:
         return
     left = MOST_BYTES if status in _STRANGERS else MOST_BYTES_OF_CLIENTS

@@ -1,25 +1,43 @@
 """The application that answers while the model loads: alive, but not ready."""
 
+import socket
+
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
 from hookline_server.auth.key import KeySet, Scope
 from hookline_server.auth.key_ring import KEY_RING, KeyRing
 from hookline_server.auth.route_scopes import LIVENESS, ROUTE_SCOPES, RouteScopes
+from hookline_server.browser_guard import BROWSER_GUARD, BrowserGuard
 from hookline_server.entrance import Entrance
 from hookline_server.handlers.health import LIVE_PATHS, LIVE_ROUTES
 from hookline_server.leftovers import close_if_long
+from hookline_server.listening import Listening
 from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
 from hookline_server.sending import send
+from hookline_server.settings import ServerSettings
 
 
-def create_loading_app(keys: KeyRing) -> web.Application:
+def loading_apps(
+    listening: Listening, settings: ServerSettings, keys: KeyRing
+) -> list[tuple[web.Application, socket.socket]]:
+    """Returns such an application for each socket, and a copy of the socket."""
+    found = []
+    for each in listening.all:
+        host = settings.pages_host if each is listening.pages else settings.host
+        app = create_loading_app(keys, BrowserGuard(host, settings.cors))
+        found.append((app, each.dup()))
+    return found
+
+
+def create_loading_app(keys: KeyRing, guard: BrowserGuard) -> web.Application:
     """Returns the application that serves until the engine has started."""
     app = web.Application(
         middlewares=(send, Entrance().middleware), handler_args=HANDLER_ARGS
     )
     app[KEY_RING] = keys
+    app[BROWSER_GUARD] = guard
     keys.budgets.use(KeySet())  # nothing is served that could be limited
     app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
     app.on_response_prepare.append(echo_request_id)

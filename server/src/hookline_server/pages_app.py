@@ -8,6 +8,7 @@ from aiohttp.typedefs import Middleware
 from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
+from hookline_server.browser_guard import BROWSER_GUARD, BrowserGuard
 from hookline_server.context import DEPARTURE, ENGINE, SETTINGS
 from hookline_server.entrance import Entrance
 from hookline_server.errors import shape_error
@@ -31,15 +32,17 @@ def create_pages_app(
         app: The API's application, with the engine and the settings.
         outermost: The API's middlewares that see every request.
     """
+    settings = app[SETTINGS]
     pages_app = web.Application(
         middlewares=(*outermost, Entrance().middleware),
-        client_max_size=app[SETTINGS].max_body_bytes,
+        client_max_size=settings.max_body_bytes,
         handler_args=HANDLER_ARGS,
     )
     pages_app[ENGINE] = app[ENGINE]
-    pages_app[SETTINGS] = app[SETTINGS]
+    pages_app[SETTINGS] = settings
     pages_app[DEPARTURE] = app[DEPARTURE]
     pages_app[KEY_RING] = app[KEY_RING]
+    pages_app[BROWSER_GUARD] = BrowserGuard(settings.pages_host, settings.cors)
     pages_app[ROUTE_SCOPES] = RouteScopes(Scope.METRICS)
     pages_app.on_response_prepare.append(shape_error)
     pages_app.on_response_prepare.append(echo_request_id)

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from hookline_metrics.front_end_parts import UnknownFieldStats
 from hookline_server.api_error import ApiError
+from hookline_server.connections.chunk_meter import FramingError
 from hookline_server.connections.connection import BodyTimeoutError, Connection
 from hookline_server.continuing import EXPECTED, confirm
 from hookline_server.heap_trimmer import HEAP
@@ -189,6 +190,13 @@ async def read_raw(request: web.Request) -> bytes:
             return await request.read()
         with connection.reading_body(request.content):
             return await request.read()
+    except FramingError as error:
+        raise ApiError(
+            400,
+            "the chunks of the request's body have far more extensions or trailers "
+            "than data",
+            code="invalid_request",
+        ) from error
     except web.RequestPayloadError as error:
         raise ApiError(
             400,

@@ -9,6 +9,7 @@ from aiohttp import web
 from hookline.frontend.trace_context import TraceParent
 from hookline.frozen import EMPTY
 from hookline.request import RequestFacts, Slo
+from hookline_processes.fair_queue import NOBODY
 from hookline_server.auth.allowance import Allowance
 from hookline_server.auth.key import ApiKey
 from hookline_server.deadlines import Deadline
@@ -43,8 +44,9 @@ class RequestIdentity:
             valid one, otherwise a new one.
         key: Its API key, once it is authenticated; None if it needs none.
         tenant: Tenant of the key, else of the header, which is not trusted.
-        weight: Share of the tenant, relative to other tenants.
-        client: Whom to serve in turn with others: the tenant, else the address.
+        payer: Who pays for it, which no client chooses: its key, else its address.
+        client: Whom to serve in turn with others.
+        weight: Share of the first part of `client`, relative to others.
         allowance: What it draws on; None if it has no limits.
         deadline: When it has to be finished; None without limit.
         facts: Its facts for observers, once it becomes requests for the engine.
@@ -58,8 +60,9 @@ class RequestIdentity:
         self.request_id = cleaned or uuid.uuid4().hex
         self.key: ApiKey | None = None
         self.tenant: str | None = None
+        self.payer = ""
+        self.client = NOBODY
         self.weight = 1.0
-        self.client = ""
         self.allowance: Allowance | None = None
         self.deadline: Deadline | None = None
         self.facts: RequestFacts | None = None
@@ -122,6 +125,7 @@ def request_facts(
         client_id=identity.request_id,
         response_id=response_id,
         tenant=identity.tenant,
+        client=identity.client,
         weight=identity.weight,
         priority=priority,
         trace_context=trace_rules().context(request.headers) if is_traced else EMPTY,

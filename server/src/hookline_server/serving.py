@@ -9,6 +9,7 @@ from aiohttp import web
 
 from hookline_server.api_servers.shared_parts import SharedParts
 from hookline_server.app import create_app
+from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.background import in_background
 from hookline_server.connections.pool import ConnectionPool
 from hookline_server.context import (
@@ -20,7 +21,7 @@ from hookline_server.context import (
 )
 from hookline_server.engine import ServingEngine
 from hookline_server.listening import Listening, server_address
-from hookline_server.loading import create_loading_app
+from hookline_server.loading import loading_apps
 from hookline_server.pages_app import PAGES_APP
 from hookline_server.request_body import UNKNOWN_FIELDS
 from hookline_server.settings import ServerSettings
@@ -54,8 +55,7 @@ async def serve(
     try:
         limits = settings.connection_limits
         keys = key_ring(settings)
-        loading = [(create_loading_app(keys), each.dup()) for each in listening.all]
-        async with sites(loading, limits):
+        async with sites(loading_apps(listening, settings, keys), limits):
             engine = await started(start_engine, signals.requested)
         if engine is not None:
             try:
@@ -146,6 +146,7 @@ def report_parts(
     engine.report(app[PARSERS].failures.stats)
     engine.report(app[UNKNOWN_FIELDS].stats)
     engine.report(app[RESPONSE_STORE].stats)
+    engine.report(app[KEY_RING].stats)
 
 
 async def log_failure(engine: ServingEngine) -> None:

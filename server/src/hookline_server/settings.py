@@ -219,6 +219,11 @@ class ServerSettings:
         return self.shutdown_delay + self.shutdown_timeout
 
     @property
+    def pages_host(self) -> str:
+        """Address of the metrics port, if there is one."""
+        return self.host if self.metrics_host is None else self.metrics_host
+
+    @property
     def connection_limits(self) -> ConnectionLimits:
         return ConnectionLimits(
             max_connections=self.max_connections,

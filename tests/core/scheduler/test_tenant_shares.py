@@ -13,7 +13,7 @@ from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest, Request, RequestFacts
 from hookline.stats.scheduler_stats import MOST_TENANTS, Residue, TenantStats
 from hookline_fair.fair_queue import FairQueue
-from hookline_fair.tenant_shares import MOST_IDLE, TenantShares
+from hookline_fair.tenant_shares import MOST_IDLE, MOST_IDLE_TENANTS, TenantShares
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 
@@ -28,6 +28,16 @@ def of_tenant(
     return msgspec.structs.replace(
         engine_request(request_id, [3 + request_id % 900] * prompt, max_tokens),
         facts=RequestFacts(tenant=tenant, weight=weight),
+    )
+
+
+def of_client(
+    request_id: int, payer: str, tenant: str, *, weight: float = 1.0
+) -> GenerateRequest:
+    """A request as a server sends it, which has found out who pays."""
+    return msgspec.structs.replace(
+        engine_request(request_id, [3 + request_id % 900] * 4, 4),
+        facts=RequestFacts(tenant=tenant, client=(payer, tenant), weight=weight),
     )
 
 
@@ -81,6 +91,80 @@ def test_backlogged_tenants_are_served_by_weight(
     assert total > 2000
     for tenant, share in shares.items():
         assert found[tenant] / total == pytest.approx(share, abs=0.03)
+
+
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+def test_claimed_tenants_share_their_payers_turns(weight: float) -> None:
+    """
+    A payer that claims many tenants, also those of another, has its own share.
+    """
+    core = fair_core(max_num_seqs=8)
+    payers: dict[int, str] = {}
+    for index in range(1, 2001):
+        payers[index] = payer = "honest" if index % 4 == 0 else "hostile"
+        tenant = "" if payer == "honest" else f"claimed-{index}"
+        core.add(
+            of_client(index, payer, tenant, weight=weight if payer == "honest" else 1.0)
+        )
+
+    found = served(core, payers, 200)
+
+    share = found["honest"] / sum(found.values())
+    assert share == pytest.approx(weight / (weight + 1), abs=0.03)
+
+
+def test_tenants_of_one_payer_take_turns() -> None:
+    """
+    One that sends a hundred times as much delays the others of its key by a turn.
+    """
+    core = fair_core(max_num_seqs=1)
+    for index in range(1, 101):
+        core.add(of_client(index, "key", "flood"))
+    core.add(of_client(1000, "key", "guest"))
+
+    order = admissions(core)
+
+    assert 1000 in order[:3]
+
+
+def test_claims_make_no_other_payer_forgotten() -> None:
+    """
+    Idle tenants are remembered for each payer by themselves.
+    """
+    shares = TenantShares()
+
+    def came_and_went(index: int, payer: str, tenant: str) -> float:
+        inner = of_client(index, payer, tenant)
+        request = Request(inner, sequence=index, queued_at=0, max_tokens=1)
+        shares.arrived(request)
+        found = shares.of(request)
+        found.charge(5.0)
+        shares.ended(request)
+        return found.payer.virtual_time
+
+    first = came_and_went(1, "honest", "mine")
+    for index in range(2, 3 * MOST_IDLE):
+        hostile = came_and_went(index, "hostile", f"claimed-{index}")
+
+    assert came_and_went(1, "honest", "mine") == first + 5.0
+    assert hostile == 5.0 * (3 * MOST_IDLE - 2)
+    assert len(shares) == 2
+    assert len(list(shares)) == MOST_IDLE_TENANTS + 1
+
+
+def test_a_tenant_that_several_pay_for_is_reported_once() -> None:
+    """
+    With all of its requests, and the longest lag.
+    """
+    queue = FairQueue()
+    for index, payer in enumerate(("a", "a", "b")):
+        inner = of_client(index, payer, "same")
+        request = Request(inner, sequence=index, queued_at=0, max_tokens=1)
+        queue.arrived(request)
+        queue.push(request)
+    queue.served_prompt(request, 7)
+
+    assert queue.stats() == {"same": TenantStats(waiting=3, lag_tokens=7.0)}
 
 
 def test_long_requests_are_worth_as_many_short_ones() -> None:

@@ -17,6 +17,7 @@ from hookline_grammars.config import StructuredOutputsConfig
 from hookline_grammars.gate import GrammarGate
 from hookline_grammars.grammar_service import Ended
 from hookline_grammars.spec import GrammarSpec, spec_of
+from hookline_processes.fair_queue import Client
 
 
 @dataclass
@@ -29,7 +30,7 @@ class ScriptedGrammars:
     is_closed: bool = False
     _ended: list[Ended] = field(default_factory=list)
 
-    def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
+    def begin(self, key: bytes, spec: GrammarSpec, client: Client) -> None:
         assert spec.key == key
         assert client == ""
         self.begun.append(key)

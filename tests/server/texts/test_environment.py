@@ -20,7 +20,7 @@ async def test_a_text_process_has_nothing_else_of_the_server(
     tokenizer = Tokenizer.load(tmp_path)
     service = TextService(tokenizer, TextBounds.of(tokenizer, 64))
     with (tmp_path / "open").open("w"):
-        await service.do(Encode(["a"], add_special_tokens=True), client="a")
+        await service.do(Encode(["a"], add_special_tokens=True), client=("a", ""))
     process = service._queues["text"]._process
     assert process is not None
     folder = Path(f"/proc/{process.process.pid}")

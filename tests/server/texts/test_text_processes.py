@@ -82,7 +82,7 @@ async def say(
         max_tokens=service._bounds.max_model_len,
         max_chars=service._bounds.max_bytes,
     )
-    (token_ids,) = await service.do(job, client="a")
+    (token_ids,) = await service.do(job, client=("a", ""))
     return token_ids
 
 
@@ -90,7 +90,7 @@ async def encode(
     service: TextService, *texts: str, max_tokens: int | None = None
 ) -> list[list[int]]:
     job = Encode(texts, add_special_tokens=True, max_tokens=max_tokens)
-    return await service.do(job, client="a")
+    return await service.do(job, client=("a", ""))
 
 
 def stats_of(service: TextService, name: TextQueueName) -> TextQueueStats:

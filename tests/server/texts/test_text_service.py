@@ -25,7 +25,7 @@ async def service(tmp_path: Path) -> AsyncIterator[TextService]:
 
 async def encode(service: TextService, text: str, *, is_prompt: bool) -> list[int]:
     return await service.encode(
-        text, add_special_tokens=True, is_prompt=is_prompt, client="a"
+        text, add_special_tokens=True, is_prompt=is_prompt, client=("a", "")
     )
 
 

@@ -145,7 +145,7 @@ class _ChildLife:
 
         def allowance_of(key: ApiKey, tenant: str | None) -> SharedAllowance:
             return SharedAllowance(
-                questions, Draw(key.name if key.limits else None, tenant)
+                questions, Draw(key.id if key.limits else None, tenant)
             )
 
         return SharedParts(

@@ -16,7 +16,7 @@ from hookline_server.context import key_ring
 from hookline_server.engine import ServingEngine
 from hookline_server.engine_number import EngineNumber
 from hookline_server.listening import Listening
-from hookline_server.loading import create_loading_app
+from hookline_server.loading import loading_apps
 from hookline_server.response_store import ResponseStore
 from hookline_server.serving import WhenDone, log_failure, started
 from hookline_server.settings import ServerSettings
@@ -71,10 +71,7 @@ class Parent:
         fleet = Fleet(self.config, self.settings, self.listening, self.began)
         try:
             strangers = key_ring(self.settings)  # whose limits it takes away
-            loading = [
-                (create_loading_app(strangers), each.dup())
-                for each in self.listening.all
-            ]
+            loading = loading_apps(self.listening, self.settings, strangers)
             async with sites(loading, self.settings.connection_limits):
                 if await started(start, stopping) is None:
                     return

@@ -39,8 +39,8 @@ class Draw(msgspec.Struct, frozen=True, tag=True):
     """Asks whether a request fits into its budgets, and counts it as open: `Drawn`.
 
     Attributes:
-        key: Name of its key, if that has limits.
-        tenant: Its tenant.
+        key: Id of its key, if that has limits.
+        tenant: Its tenant, if that is certain.
     """
 
     key: str | None

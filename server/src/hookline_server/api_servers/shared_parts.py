@@ -10,7 +10,7 @@ from hookline_server.engine_number import EngineNumber
 from hookline_server.kept_responses import KeptResponses
 
 AllowanceOf = Callable[[ApiKey, str | None], Allowance]
-"""Returns what a request of a key and a tenant draws on."""
+"""Returns what a request of a key and of a certain tenant draws on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

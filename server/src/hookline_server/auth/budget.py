@@ -70,6 +70,13 @@ class Budget:
                 return Exceeded(limit, bucket.capacity, bucket.seconds_until(1, now))
         return None
 
+    def is_unused(self, now: float) -> bool:
+        """Whether a new budget would be the same: nothing is open or used up."""
+        buckets = (self.requests, self.tokens)
+        return not self._num_open and all(
+            each is None or each.level(now) >= each.capacity for each in buckets
+        )
+
     def open_request(self, now: float) -> None:
         """Counts a request as open; pair it with `close_request`."""
         self._num_open += 1

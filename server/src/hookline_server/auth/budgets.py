@@ -8,7 +8,7 @@ from hookline_server.auth.key import ApiKey, KeySet, Limits
 
 
 class Budgets:
-    """Budgets by name; they survive a change of the file.
+    """Budgets by keys' ids and tenants' names; they survive a change of the file.
 
     Attributes:
         clock: Monotonic time in seconds.
@@ -16,42 +16,63 @@ class Budgets:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self._of_keys: dict[str, Budget] = {}
-        self._of_tenants: dict[str, Budget] = {}
+        self._of_keys = _Group()
+        self._of_tenants = _Group()
 
     @property
     def are_any(self) -> bool:
         """Whether any key or tenant has limits."""
-        return bool(self._of_keys or self._of_tenants)
+        return bool(self._of_keys.listed or self._of_tenants.listed)
 
     def use(self, content: KeySet) -> None:
-        """Takes over the limits of a file; forgets those of other keys."""
-        keys = {key.name: key.limits for key in content.keys.values()}
+        """Takes over the limits of a file; those of other keys no longer count."""
+        keys = {digest.hex(): key.limits for digest, key in content.keys.items()}
         tenants = {name: tenant.limits for name, tenant in content.tenants.items()}
-        self._of_keys = self._updated(self._of_keys, keys)
-        self._of_tenants = self._updated(self._of_tenants, tenants)
+        now = self.clock()
+        self._of_keys.use(keys, now)
+        self._of_tenants.use(tenants, now)
 
     def of(self, key: ApiKey, tenant: str | None) -> tuple[Budget, ...]:
-        """Returns the budgets that a request draws on: its key's and its tenant's."""
-        return self.named(key.name if key.limits else None, tenant)
+        """Returns the budgets that a request draws on: its key's and its tenant's.
 
-    def named(self, key: str | None, tenant: str | None) -> tuple[Budget, ...]:
-        """Returns the budgets of a key and of a tenant, by their names."""
+        Args:
+            key: The key.
+            tenant: The tenant, if it is certain and not only claimed.
+        """
+        return self.named(key.id if key.limits else None, tenant)
+
+    def named(self, key_id: str | None, tenant: str | None) -> tuple[Budget, ...]:
+        """Returns the budgets of a key and of a tenant, by the id and the name."""
         found = (
-            None if key is None else self._of_keys.get(key),
-            None if tenant is None else self._of_tenants.get(tenant),
+            None if key_id is None else self._of_keys.listed.get(key_id),
+            None if tenant is None else self._of_tenants.listed.get(tenant),
         )
         return tuple(budget for budget in found if budget is not None)
 
-    def _updated(
-        self, before: Mapping[str, Budget], limits: Mapping[str, Limits]
-    ) -> dict[str, Budget]:
-        now = self.clock()
-        found: dict[str, Budget] = {}
+
+class _Group:
+    """The budgets of all keys, or of all tenants.
+
+    One that leaves the list is remembered until a new one would be the same: whoever
+    comes back has not got a full budget by that.
+
+    Attributes:
+        listed: Those in the file.
+    """
+
+    def __init__(self) -> None:
+        self.listed: dict[str, Budget] = {}
+        self._former: dict[str, Budget] = {}
+
+    def use(self, limits: Mapping[str, Limits], now: float) -> None:
+        """Lists budgets with these limits."""
+        known = self._former | self.listed
+        self.listed = {}
         for name, each in limits.items():
-            if each and name in before:
-                found[name] = before[name]
-                found[name].use(each, now)
-            elif each:
-                found[name] = Budget(each, now)
-        return found
+            if each:
+                budget = known.pop(name, None) or Budget(each, now)
+                budget.use(each, now)
+                self.listed[name] = budget
+        self._former = {
+            name: each for name, each in known.items() if not each.is_unused(now)
+        }

@@ -42,11 +42,14 @@ class Permissions:
     Attributes:
         priority: The priorities that it may set besides 0, which is the default; None
             allows none.
+        tenant: Whether the tenants that it names are believed, whose weights and limits
+            then count; otherwise they only divide what is the key's.
     """
 
     priority: PriorityRange | None = None
     cache_salt: bool = True
     kv_transfer_params: bool = False
+    tenant: bool = False
 
     def may_set_priority(self, priority: int) -> bool:
         return priority == 0 or (
@@ -54,6 +57,7 @@ class Permissions:
         )
 
 
+# But not `tenant`: all clients may have the one key of the options.
 EVERY_PERMISSION = Permissions(priority=PriorityRange(), kv_transfer_params=True)
 
 
@@ -83,7 +87,9 @@ class ApiKey:
     """Everything about a key but the key itself.
 
     Attributes:
-        name: Its name in the file.
+        name: Its name in the file, for people: two keys can have the same.
+        id: SHA-256 digest of its text in hexadecimal digits, by which everything that
+            is its own is found; empty until it is in a table.
         tenant: Tenant of its requests; None leaves it to the tenant header.
         scopes: Groups of paths that it opens.
         weight: Its share of the engine, relative to other tenants; None takes the
@@ -91,11 +97,17 @@ class ApiKey:
     """
 
     name: str
+    id: str = ""
     tenant: str | None = None
     scopes: frozenset[Scope] = frozenset({Scope.SERVE})
     permissions: Permissions = Permissions()
     limits: Limits = NO_LIMITS
     weight: float | None = None
+
+    def certain_tenant(self, tenant: str | None) -> str | None:
+        """Returns the tenant of a request, or None if the request only claims it."""
+        is_certain = self.tenant is not None or self.permissions.tenant
+        return tenant if is_certain else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

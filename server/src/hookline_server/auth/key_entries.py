@@ -1,7 +1,7 @@
 """The entries of a file of API keys; errors never quote what could be a key."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Annotated
 
 import msgspec
@@ -37,6 +37,7 @@ class PermissionsEntry(_Entry, frozen=True):
     priority: bool | tuple[int, int] = False
     cache_salt: bool = True
     kv_transfer_params: bool = False
+    tenant: bool = False
 
 
 class LimitsEntry(_Entry, frozen=True):
@@ -82,7 +83,7 @@ def _listed(content: Mapping[object, object]) -> KeySet:
         file = msgspec.convert(content, File)
     except msgspec.ValidationError as error:
         raise ValueError(_UNKNOWN.sub("unknown field", str(error))) from None
-    _check_number(len(file.keys))
+    _check_number(file.keys)
     keys: dict[bytes, ApiKey] = {}
     for number, entry in enumerate(file.keys, 1):
         place = f"key {number}"
@@ -90,8 +91,6 @@ def _listed(content: Mapping[object, object]) -> KeySet:
         if digest in keys:
             raise ValueError(f"{place} is the same as an earlier one")
         keys[digest] = _key(place, entry)
-    if len({key.name for key in keys.values()}) < len(keys):
-        raise ValueError("two keys have the same name")
     if not all(map(is_tenant, file.tenants)):
         raise ValueError(f"tenants: a name {NAME_RULE}")
     tenants = {
@@ -103,7 +102,7 @@ def _listed(content: Mapping[object, object]) -> KeySet:
 
 def _of_tenants(content: Mapping[object, object]) -> KeySet:
     """Reads the short form: `API key: tenant` lines."""
-    _check_number(len(content))
+    _check_number(content)
     keys: dict[bytes, ApiKey] = {}
     for number, (key, tenant) in enumerate(content.items(), 1):
         place = f"entry {number}"
@@ -118,10 +117,8 @@ def _of_tenants(content: Mapping[object, object]) -> KeySet:
     return KeySet(keys)
 
 
-def _check_number(count: int) -> None:
-    if not count:
-        raise ValueError("there are no keys")
-    if count > MOST_KEYS:
+def _check_number(keys: Sized) -> None:
+    if len(keys) > MOST_KEYS:
         raise ValueError(f"there are more than {MOST_KEYS} keys")
 
 
@@ -153,6 +150,7 @@ def _permissions(place: str, entry: PermissionsEntry) -> Permissions:
         priority=allowed,
         cache_salt=entry.cache_salt,
         kv_transfer_params=entry.kv_transfer_params,
+        tenant=entry.tenant,
     )
 
 

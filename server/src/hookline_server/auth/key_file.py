@@ -28,9 +28,15 @@ class KeyFile:
 
 
 def key_file(path: str) -> KeyFile:
-    """Reads a file of keys; raises `ValueError` as `read_keys` does."""
-    stamp = file_stamp(path)
-    return KeyFile(path, read_keys(path), stamp)
+    """Reads a file of keys for the first time.
+
+    Raises:
+        ValueError: As `read_keys`, or it has no keys, so that nobody could do anything.
+    """
+    stamp, content = file_stamp(path), read_keys(path)
+    if not content.keys:
+        raise ValueError(f"{path}: there are no keys")
+    return KeyFile(path, content, stamp)
 
 
 def file_stamp(path: str) -> tuple[int, int, int] | None:
@@ -43,7 +49,7 @@ def file_stamp(path: str) -> tuple[int, int, int] | None:
 
 
 def read_keys(path: str) -> KeySet:
-    """Returns the keys of a YAML or JSON file.
+    """Returns the keys of a YAML or JSON file; `keys: []` has none.
 
     Raises:
         ValueError: The file cannot be read, or something in it is wrong.

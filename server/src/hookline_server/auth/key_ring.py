@@ -4,10 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from aiohttp import web
 
+from hookline_metrics.front_end_parts import ApiKeyStats
 from hookline_server.auth.budgets import Budgets
 from hookline_server.auth.key import (
     EVERY_PERMISSION,
@@ -24,9 +25,26 @@ from hookline_server.background import in_background
 RELOAD_SECONDS = 1.0
 """Time between two looks at the file."""
 
+REPEAT_SECONDS = 60.0
+"""Time between two log lines about a mistake in it."""
+
 logger = logging.getLogger(__name__)
 
 NO_TENANT = Tenant()
+
+
+@dataclass(frozen=True, slots=True)
+class _Mistake:
+    """Why the file cannot be read.
+
+    Attributes:
+        since: When it could not be read for the first time.
+        logged_at: When that was logged last.
+    """
+
+    text: str
+    since: float
+    logged_at: float
 
 
 class KeyRing:
@@ -56,6 +74,8 @@ class KeyRing:
             self._guarded = EVERY_SCOPE
         self.is_open = not self._guarded
         self._stamp = None if file is None else file.stamp
+        self._clock = clock
+        self._mistake: _Mistake | None = None
         self._use(KeySet() if file is None else file.content)
 
     @property
@@ -75,10 +95,21 @@ class KeyRing:
         return self._table.find(key)
 
     def weight(self, key: ApiKey, tenant: str | None) -> float:
-        """Returns the share of a request, relative to those of other tenants."""
+        """Returns the share of a request, relative to those of others.
+
+        Args:
+            key: Its key.
+            tenant: Its tenant, if that is certain.
+        """
         if key.weight is not None:
             return key.weight
         return self._tenants.get(tenant or "", NO_TENANT).weight
+
+    def stats(self) -> ApiKeyStats:
+        """For how long the file could not be read."""
+        if (mistake := self._mistake) is None:
+            return ApiKeyStats()
+        return ApiKeyStats(stale_seconds=self._clock() - mistake.since)
 
     async def follow(self, _: web.Application) -> AsyncIterator[None]:
         """Follows the file until the application ends; for its `cleanup_ctx`."""
@@ -96,15 +127,32 @@ class KeyRing:
             if stamp != self._stamp:
                 self._stamp = stamp
                 await self._reload(path)
+            elif self._mistake is not None and (
+                self._clock() >= self._mistake.logged_at + REPEAT_SECONDS
+            ):
+                self._complain(self._mistake)
 
     async def _reload(self, path: str) -> None:
         try:
             content = await asyncio.to_thread(read_keys, path)
         except ValueError as error:
-            logger.error("the API keys stay as they were: %s", error)  # noqa: TRY400
+            known, now = self._mistake, self._clock()
+            since = now if known is None else known.since
+            self._complain(_Mistake(str(error), since, now))
             return
+        self._mistake = None
         self._use(content)
-        logger.info("reloaded %d API keys from %s", len(content.keys), path)
+        level = logging.INFO if content.keys else logging.WARNING
+        logger.log(level, "reloaded %d API keys from %s", len(content.keys), path)
+
+    def _complain(self, mistake: "_Mistake") -> None:
+        """Logs a mistake in the file, which stays until it is mended."""
+        self._mistake = replace(mistake, logged_at=self._clock())
+        logger.error(
+            "the API keys stay as they were %.0f s ago, removed ones too: %s",
+            self.stats().stale_seconds,
+            mistake.text,
+        )
 
     def _use(self, content: KeySet) -> None:
         keys = dict(content.keys)

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hookline_server.auth.bearer import as_bytes
 from hookline_server.auth.key import ApiKey
@@ -22,7 +23,10 @@ class KeyTable:
 
     def __init__(self, keys: Mapping[bytes, ApiKey]) -> None:
         self._secret = os.urandom(16)
-        self._keys = {self._hidden(digest): key for digest, key in keys.items()}
+        self._keys = {
+            self._hidden(digest): replace(key, id=digest.hex())
+            for digest, key in keys.items()
+        }
 
     def find(self, key: str) -> ApiKey | None:
         """Returns what is known about a key, or None if the key is invalid."""

@@ -20,7 +20,7 @@ from hookline_server.settings import ServerSettings
 from hookline_server.sites import sites
 
 _NO_LIMIT = float("inf")
-_BASE_URL = "http://batch"
+_BASE_URL = "http://localhost"
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from aiohttp import StreamReader, http_exceptions, web
 
 from hookline_server.access_log import QuietAccessLogger
 from hookline_server.api_error import ApiError
+from hookline_server.connections.chunk_meter import ChunkMeter
 from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.connections.refusal import (
     MAX_FIELD_BYTES,
@@ -97,7 +98,9 @@ class Connection(web.RequestHandler):
 
     __slots__ = (
         "_body",
+        "_chunks",
         "_header_bytes",
+        "_is_deaf",
         "_num_answered",
         "_owner",
         "_read_at",
@@ -131,6 +134,8 @@ class Connection(web.RequestHandler):
         self._since = self._read_at = self._wrote_at = self._loop.time()
         self._wire: asyncio.Transport | None = None
         self._body: StreamReader | None = None
+        self._chunks = ChunkMeter()
+        self._is_deaf = False
         self._num_answered = self._header_bytes = self._unsent = 0
 
     @property
@@ -156,12 +161,16 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         self._read_at = self._loop.time()
+        if self._is_deaf:
+            return
         if data and self.phase in _BEFORE_HEADERS:
             if self.phase is Phase.NEXT_REQUEST:
                 self._since = self._read_at
             self._header_bytes = 0
             self.phase = Phase.HEADERS
+        num_requests = self._request_count
         super().data_received(data)
+        self._meter_chunks(len(data), is_new=self._request_count != num_requests)
         if self.phase is not Phase.HEADERS:
             return
         # aiohttp counts each request whose headers it has parsed.
@@ -172,6 +181,16 @@ class Connection(web.RequestHandler):
         self._header_bytes += len(data)
         if self._header_bytes > MAX_HEADER_BYTES:
             self._refuse(headers_too_large(), "malformed")
+
+    def _meter_chunks(self, num_bytes: int, *, is_new: bool) -> None:
+        """Hears no more of a body with too much around its data."""
+        if is_new:
+            message, body = self._messages[-1]
+            is_chunked = getattr(message, "chunked", False)
+            self._chunks.begin(body if is_chunked else None)
+        elif self._chunks.add(num_bytes):
+            self._owner.count("malformed")
+            self._is_deaf = True
 
     # -- what aiohttp calls --------------------------------------------------------
 

@@ -1,6 +1,5 @@
 """How every request for the engine begins, and what the engine gets of it."""
 
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from hookline.config.extensions import KV_TRANSFER
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, Slo
 from hookline.sampling_params import SamplingParams
-from hookline.structured_outputs import CLIENT
 from hookline_server.answers.answer import Identity
 from hookline_server.api_error import ApiError
 from hookline_server.auth.permissions import check_permissions
@@ -123,8 +121,6 @@ class RequestAdmission(Generic[Body]):
             sections[POOLING] = pooling
         if body.kv_transfer_params is not None:
             sections[KV_TRANSFER] = body.kv_transfer_params
-        if params.structured_outputs is not None and facts.tenant is None:
-            sections[CLIENT] = hashlib.sha256(client.encode()).hexdigest()[:16]
         requests = []
         for each in tokens:
             check_remote_length(body.kv_transfer_params, len(each))

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from hookline.exceptions import RequestError
 from hookline.structured_outputs import PARAM
+from hookline_processes.fair_queue import Client
 from hookline_server.answers.completion import CompletionAnswer, Echo
 from hookline_server.context import SETTINGS
 from hookline_server.engine import ServingEngine
@@ -116,7 +117,7 @@ async def _tokenized(
     engine: ServingEngine,
     body: CompletionRequest,
     found: Sequence[Prompt],
-    client: str,
+    client: Client,
     *,
     most_tokens: int | None,
 ) -> Sequence[Prompt]:

@@ -6,6 +6,7 @@ from hookline.exceptions import PromptTooLongError
 from hookline.pooling import embedder_of
 from hookline.request_limits import POOLED_VALUES
 from hookline.sampling_params import NO_SAMPLING
+from hookline_processes.fair_queue import Client
 from hookline_server.answers.embedding import EmbeddingAnswer
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.admission import admit
@@ -80,7 +81,7 @@ async def _answer(
 
 
 async def _tokens(
-    engine: ServingEngine, body: EmbeddingRequest, given: Input, client: str
+    engine: ServingEngine, body: EmbeddingRequest, given: Input, client: Client
 ) -> list[int]:
     longest = engine.facts.model.max_model_len
     most = most_input_tokens(body, longest)

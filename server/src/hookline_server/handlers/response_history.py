@@ -35,7 +35,7 @@ def owner_of(request: web.Request) -> Owner:
     """Returns who may read the responses of a request: its key, for its tenant."""
     identity = request[IDENTITY]
     key = identity.key
-    return ("" if key is None else key.name, identity.tenant or "")
+    return ("" if key is None else key.id, identity.tenant or "")
 
 
 async def read_history(request: web.Request, body: ResponsesRequest) -> list[Placed]:
@@ -97,12 +97,13 @@ async def read_input(request: web.Request, body: ResponsesRequest) -> list[Place
 
 
 def stored_response(
-    owner: Owner, response: ResponseObject, items: Sequence[InputItem]
+    owner: Owner, payer: str, response: ResponseObject, items: Sequence[InputItem]
 ) -> StoredResponse:
     """Returns the stored form of a response.
 
     Args:
         owner: The owner of the response.
+        payer: Who pays for it.
         response: The response.
         items: The input items of its request.
     """
@@ -112,6 +113,7 @@ def stored_response(
     return StoredResponse(
         id=response.id,
         owner=owner,
+        payer=payer,
         previous_id=response.previous_response_id,
         response=msgspec.json.encode(response),
         input=msgspec.json.encode(given),

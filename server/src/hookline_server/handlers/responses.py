@@ -55,6 +55,7 @@ from hookline_server.protocol.responses_tools import read_tools, responses_tool_
 from hookline_server.protocol.structured_outputs import asking_field
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.replies.reading import ReplyReading, check_use
+from hookline_server.request_identity import IDENTITY
 
 _FORMAT = "text.format"
 """OpenAI's field for the format of the text."""
@@ -178,10 +179,10 @@ def _answer(
         model=identity.model,
         is_kept=is_kept,
     )
-    owner = owner_of(request)
+    owner, payer = owner_of(request), request[IDENTITY].payer
 
     def keep(response: ResponseObject) -> None:
-        store.keep(stored_response(owner, response, read.items))
+        store.keep(stored_response(owner, payer, response, read.items))
 
     return ResponsesAnswer(
         begun, request.app[ENGINE], read.reading, keep=keep if is_kept else None

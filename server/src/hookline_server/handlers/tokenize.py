@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from hookline_processes.fair_queue import Client
 from hookline_server.context import SETTINGS
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.admission import check_model, ready_engine
@@ -86,7 +87,7 @@ async def detokenize(request: web.Request) -> web.Response:
 async def _tokens(
     engine: ServingEngine,
     body: TokenizeRequest,
-    client: str,
+    client: Client,
     defaults: Mapping[str, object],
 ) -> list[int]:
     if body.messages is not None:

@@ -7,7 +7,7 @@ from hookline_server.openapi.operation import Operation
 MEANINGS: Mapping[int, str] = {
     400: "The request is invalid, or exceeds a limit; `param` names the field.",
     401: "The request has no valid key.",
-    403: "The key lacks a scope or a permission.",
+    403: "The key lacks a permission, or a page of another site asks without a key.",
     404: "It does not exist, or the model is not served.",
     408: "The body came too slowly.",
     409: "The engine refuses the command in its present state.",
@@ -27,11 +27,11 @@ def errors_of(operation: Operation, *, is_timed: bool, is_guarded: bool) -> list
         is_timed: Whether it can have a deadline.
         is_guarded: Whether it needs a key.
     """
-    found = {500, *operation.errors}
+    found = {403, 500, *operation.errors}
     if is_timed:
         found |= {400, 504}
     if is_guarded:
-        found |= {401, 403, 429}
+        found |= {401, 429}
     if operation.body is not None:
         found |= {400, 408, 413}
     return sorted(found)

@@ -11,7 +11,7 @@ import msgspec
 from hookline.exceptions import EngineDeadError
 from hookline_metrics.front_end_parts import TextQueueName, TextQueueStats
 from hookline_processes.async_channel import AsyncChannel
-from hookline_processes.fair_queue import FairQueue
+from hookline_processes.fair_queue import Client, FairQueue
 from hookline_processes.limits import small_environment
 from hookline_processes.supervised import Output, Supervised
 from hookline_registry import FailureLog
@@ -108,7 +108,7 @@ class TextProcess:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    client: str
+    client: Client
     job: Job
     size: int
     answer: asyncio.Future[Answer]
@@ -186,7 +186,7 @@ class TextQueue:
             crashed=self._totals.restarts["crashed"],
         )
 
-    async def do(self, client: str, job: Job, size: int) -> Answer:
+    async def do(self, client: Client, job: Job, size: int) -> Answer:
         """Returns the answer to a job.
 
         Args:

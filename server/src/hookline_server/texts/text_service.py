@@ -20,6 +20,7 @@ from hookline.frozen import EMPTY
 from hookline.tokenizer import ChatMessage, Tokenizer
 from hookline_host.folders import nameless_file
 from hookline_metrics.front_end_parts import TextQueueName, TextStats
+from hookline_processes.fair_queue import NOBODY, Client
 from hookline_processes.supervised import Supervised
 from hookline_server.texts.messages import (
     Answer,
@@ -108,7 +109,7 @@ class TextService:
         *,
         add_special_tokens: bool = True,
         is_prompt: bool = False,
-        client: str = "",
+        client: Client = NOBODY,
     ) -> list[int]:
         """Tokenizes a text that may be longer than the context, but not much.
 
@@ -138,7 +139,7 @@ class TextService:
         return token_ids
 
     async def encode_words(
-        self, words: Sequence[str], client: str = ""
+        self, words: Sequence[str], client: Client = NOBODY
     ) -> tuple[tuple[int, ...], ...]:
         """Returns the token ids of words that must not be generated.
 
@@ -158,7 +159,7 @@ class TextService:
         continue_final_message: bool = False,
         chat_template: str | None = None,
         is_prompt: bool = True,
-        client: str = "",
+        client: Client = NOBODY,
     ) -> list[int]:
         """Applies the chat template and tokenizes.
 
@@ -185,7 +186,7 @@ class TextService:
         (token_ids,) = await self.do(job, client=client)
         return token_ids
 
-    async def do(self, job: Job, *, client: str) -> list[list[int]]:
+    async def do(self, job: Job, *, client: Client) -> list[list[int]]:
         """Returns the token ids of each text of a job.
 
         Args:

@@ -12,6 +12,7 @@ from hookline.front_end_parts import (
 )
 from hookline_metrics.front_end_parts import (
     PARTS,
+    ApiKeyStats,
     ConnectionStats,
     EngineHealth,
     EngineLink,
@@ -111,6 +112,12 @@ CASES: list[tuple[FrontEndPart, FrontEndPart, FrontEndPart, FrontEndPart]] = [
         ResponseStoreStats(entries=2, bytes=20, evictions=(("age", 2),)),
         ResponseStoreStats(entries=3, bytes=30, evictions=(("age", 3),)),
         ResponseStoreStats(entries=2, bytes=20, evictions=(("age", 3),)),
+    ),
+    (
+        ApiKeyStats(stale_seconds=5.0),
+        ApiKeyStats(stale_seconds=90.0),
+        ApiKeyStats(stale_seconds=90.0),
+        ApiKeyStats(stale_seconds=90.0),
     ),
     (
         EventLoopStats(lag_seconds=0.5, stalls=1),

@@ -30,6 +30,7 @@ def http(make: StandardPanels) -> Row:
             make.rates(
                 "Evicted stored responses", "hookline_stored_response_evictions"
             ),
+            make.each("Stale API keys", "hookline_api_keys_stale_seconds"),
             make.each("Event loop lag", "hookline_event_loop_lag_seconds"),
             make.rates("Event loop stalls", "hookline_event_loop_stalls"),
             make.each("Memory left", "hookline_memory_headroom_bytes"),

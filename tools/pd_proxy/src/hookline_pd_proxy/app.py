@@ -14,6 +14,7 @@ from hookline_pd_proxy.tracing import Tracing
 from hookline_pd_proxy.upstream import Upstream, new_session
 from hookline_pd_proxy.watch import watched
 from hookline_server.api_error import ApiError
+from hookline_server.browser_guard import BrowserGuard
 from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.common import json_response
 from hookline_server.handlers.health import Health, live
@@ -49,8 +50,9 @@ def create_route(
     Raises:
         ConfigError: Spans cannot be sent as the options say.
     """
+    guard = BrowserGuard(settings.host, settings.pages)
     app = web.Application(
-        middlewares=(send, answer_errors),
+        middlewares=(send, answer_errors, guard.middleware),
         client_max_size=settings.max_body_bytes,
         handler_args=HANDLER_ARGS,
     )

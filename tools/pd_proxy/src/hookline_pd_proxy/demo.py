@@ -19,6 +19,7 @@ from hookline_pd_proxy.settings import RouteSettings
 from hookline_pd_proxy.upstream import UPSTREAM_ERRORS, new_session
 from hookline_processes.python import python_command, python_environment
 from hookline_server.auth.key_ring import KeyRing
+from hookline_server.browser_guard import BrowserGuard
 from hookline_server.loading import create_loading_app
 from hookline_server.sites import sites, stop_on_signals
 
@@ -150,7 +151,9 @@ class Demo:
                     command = self._settings.command(role, Path(folder))
                     self._children.append(await Child.start(role, command))
                 watching = [asyncio.create_task(self._watch(c)) for c in self._children]
-                async with sites([(create_loading_app(KeyRing()), listening.dup())]):
+                guard = BrowserGuard(settings.host, settings.pages)
+                app = create_loading_app(KeyRing(), guard)
+                async with sites([(app, listening.dup())]):
                     await self._wait_until_ready()
                 if not self._stopping.is_set():
                     await serve_route(listening, settings, self._stopping, when_ready)

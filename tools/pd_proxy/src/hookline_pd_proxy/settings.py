@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hookline.config.options import check_options, option
+from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
 from hookline_processes.addresses import (
@@ -11,6 +11,7 @@ from hookline_processes.addresses import (
     read_host,
     read_url,
 )
+from hookline_server.cors import AllowedPages
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.settings import MEBIBYTE
 
@@ -148,6 +149,7 @@ class RouteSettings:
         minimum=0,
         maximum=1,
     )
+    pages: AllowedPages = section("browsers", AllowedPages)
     log_level: LogLevel = option(
         "Minimum level of the proxy's log lines.", default=LogLevel.INFO, group=ROUTE
     )

@@ -42,6 +42,7 @@ from hookline.request import (
 )
 from hookline.sampling_params import SamplingParams
 from hookline.step import ModelShape
+from hookline_processes.fair_queue import NOBODY, Client
 from hookline_registry import PluginRegistry
 from hookline_server.app import create_app
 from hookline_server.engine_number import EngineNumber, ScalingReport, ScalingState
@@ -282,7 +283,7 @@ class FakeEngine:
         self.replies: dict[type, object] = {ResetPrefixCache: Told()}
         self.chats: list[list[dict[str, object]]] = []
         self.variables: list[dict[str, object]] = []
-        self.clients: list[str] = []
+        self.clients: list[Client] = []
         self.ranks: list[int | None] = []
         self.pages: dict[str, PageHandler] = {}
         self.loggers: list[object] = []
@@ -335,7 +336,7 @@ class FakeEngine:
         *,
         add_special_tokens: bool = True,
         is_prompt: bool = False,
-        client: str = "",
+        client: Client = NOBODY,
     ) -> list[int]:
         self.clients.append(client)
         tokens = [ord(character) for character in text]
@@ -357,7 +358,7 @@ class FakeEngine:
         continue_final_message: bool = False,
         chat_template: str | None = None,
         is_prompt: bool = True,  # noqa: ARG002
-        client: str = "",
+        client: Client = NOBODY,
     ) -> list[int]:
         self.clients.append(client)
         self.chats.append(messages)
@@ -383,7 +384,7 @@ class FakeEngine:
         return chr(token_id).encode()
 
     async def encode_words(
-        self, words: Sequence[str], client: str = ""
+        self, words: Sequence[str], client: Client = NOBODY
     ) -> tuple[tuple[int, ...], ...]:
         self.clients.append(client)
         return tuple(tuple(map(ord, word)) for word in words)

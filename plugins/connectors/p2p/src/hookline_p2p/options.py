@@ -18,6 +18,7 @@ from hookline_processes.addresses import (
     is_loopback,
     read_host,
 )
+from hookline_processes.local_secret import local_secret_file
 
 SECRET_VARIABLE = "HOOKLINE_P2P_SECRET"  # noqa: S105 - the name of one
 _LEAST_SECRET = 16
@@ -47,7 +48,8 @@ class P2POptions:
         port: Port to listen on; 0 takes a free one. Of several engines each adds its
             index.
         advertised_host: Address that other engines connect to; `host` if None.
-        secret_file: File whose first line is the secret that all engines share.
+        secret_file: File whose first line is the secret that all engines share; without
+            one, those of this user on this machine do.
         mode: Whether a producer offers blocks to the decoder that a request names.
         transport: Transport of the blocks.
         max_in_flight_bytes: Maximum size of requested blocks that have not arrived, and
@@ -89,8 +91,26 @@ class P2POptions:
         """Address that other engines connect to."""
         return self.advertised_host or self.host
 
+    @property
+    def link_secret(self) -> bytes:
+        """What encrypts and authenticates: the given secret, else the user's own.
+
+        Raises:
+            ConfigError: There is no folder for one that is this user's alone.
+        """
+        if self.secret is not None:
+            return self.secret
+        try:
+            return local_secret_file().read_bytes()
+        except OSError as error:
+            raise ConfigError(
+                OPTION,
+                f"p2p needs a secret: name a secret_file, or set {SECRET_VARIABLE} (no "
+                f"folder for one is this user's alone: {error})",
+            ) from error
+
     def may_connect(self, host: str) -> bool:
-        """Whether to connect: to this machine, or anywhere with a secret."""
+        """Whether to connect: to this machine, or anywhere with a given secret."""
         return self.secret is not None or is_loopback(host)
 
     def _check_together(self) -> None:

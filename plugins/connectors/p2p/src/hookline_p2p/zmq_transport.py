@@ -1,6 +1,6 @@
 """Sends messages over TCP with ZMQ: one listening socket, and one for each peer.
 
-With a secret every connection is encrypted and authenticated by CURVE. All engines
+Every connection is encrypted and authenticated by CURVE. All engines
 derive the same key pair from the secret; without it a client can neither pass the
 handshake nor impersonate an engine. Fresh keys for each handshake prevent replay.
 Sources: http://curvezmq.org, RFC 7914 (scrypt).
@@ -69,9 +69,7 @@ class ZmqTransport:
         self._refused_visitors = 0
         self._refused_by: list[Peer] = []
         self._most_waiting = 16 + options.max_in_flight_bytes // CHUNK_BYTES
-        self._keys: tuple[bytes, bytes] | None = None
-        if options.secret is not None:
-            self._keys = _keys_of(options.secret)
+        self._keys = _keys_of(options.link_secret)
 
     def listen(self, engine_id: str, layout_bytes: int) -> int:  # noqa: ARG002
         """Starts to listen, as `Transport` defines; a ROUTER names visitors itself."""
@@ -82,9 +80,8 @@ class ZmqTransport:
         self._woken.setblocking(False)
         self._router = self._new_socket(zmq.ROUTER, self._options.host)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        if self._keys is not None:
-            self._router.curve_server = True
-            self._router.curve_secretkey, self._router.curve_publickey = self._keys
+        self._router.curve_server = True
+        self._router.curve_secretkey, self._router.curve_publickey = self._keys
         self._monitor = self._router.get_monitor_socket(_WATCHED)
         self._poller = zmq.Poller()
         for each in (self._router, self._monitor, self._woken):
@@ -181,9 +178,8 @@ class ZmqTransport:
         made = self._new_socket(zmq.DEALER, peer.host)
         made.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
         made.setsockopt(zmq.RECONNECT_IVL_MAX, _LONGEST_RECONNECT_MS)
-        if self._keys is not None:
-            made.curve_serverkey = self._keys[1]
-            made.curve_publickey, made.curve_secretkey = zmq.curve_keypair()
+        made.curve_serverkey = self._keys[1]
+        made.curve_publickey, made.curve_secretkey = zmq.curve_keypair()
         line = _Line(made, made.get_monitor_socket(_WATCHED), now)
         self._lines[peer] = line
         self._poller.register(made, zmq.POLLIN)

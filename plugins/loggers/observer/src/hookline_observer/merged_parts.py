@@ -13,6 +13,7 @@ from hookline.front_end_parts import (
     TransportStats,
 )
 from hookline_metrics.front_end_parts import (
+    ApiKeyStats,
     ConnectionStats,
     EngineHealth,
     EngineLink,
@@ -135,6 +136,7 @@ _AT_REST: Mapping[type, Callable[..., FrontEndPart]] = {
     ConnectionStats: lambda part: replace(part, open=0, maximum=0),
     TextStats: _text_at_rest,
     ResponseStoreStats: lambda part: replace(part, entries=0, bytes=0),
+    ApiKeyStats: lambda _: ApiKeyStats(),
     EventLoopStats: lambda part: replace(part, lag_seconds=0.0),
     MemoryStats: lambda part: replace(part, headroom_bytes=None, used_bytes=None),
     LinkStats: _links_at_rest,
@@ -199,6 +201,10 @@ def _memory(one: MemoryStats, other: MemoryStats) -> MemoryStats:
     )
 
 
+def _staleness(part: ApiKeyStats) -> float:
+    return part.stale_seconds
+
+
 def _links(one: LinkStats, other: LinkStats) -> LinkStats:
     """The first has the latest state of each connection."""
     engines = {each.engine_index: each for each in one.engines}
@@ -253,6 +259,7 @@ _ADD: Mapping[type, Callable[..., FrontEndPart]] = {
     ParserFailures: _sums,
     UnknownFieldStats: _sums,
     ResponseStoreStats: _sums,
+    ApiKeyStats: lambda one, other: max(one, other, key=_staleness),
     EventLoopStats: _loops,
     MemoryStats: _memory,
     TransportStats: _sums,

@@ -17,7 +17,7 @@ from hookline_cluster.config.cluster import (
 from hookline_cluster.config.expert_spread import check_processes
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.endpoint import endpoint_of
-from hookline_cluster.machines.link_keys import LinkKeys, read_secret
+from hookline_cluster.machines.link_keys import LinkKeys, shared_secret
 from hookline_cluster.machines.multi_node_client import MultiNodeClient
 from hookline_cluster.machines.placing import place_engines
 from hookline_cluster.machines.remote_client import RemoteClient
@@ -87,9 +87,8 @@ def _connect_machines(
 
 def _listen(config: EngineConfig, relay: ClientRelay | None) -> RemoteClient:
     machines = ClusterConfig.of(config).machines
-    secret = read_secret(machines.secret_file)
-    keys = None if secret is None else LinkKeys.derive(secret)
-    endpoint = endpoint_of(machines, has_secret=secret is not None)
+    endpoint = endpoint_of(machines, has_secret=machines.secret_file is not None)
+    keys = LinkKeys.derive(shared_secret(machines.secret_file))
     hub = TcpHub(endpoint, keys, relay)
     _log.info("engines of other machines join at %s", hub.address)
     return RemoteClient(config, hub, relay)

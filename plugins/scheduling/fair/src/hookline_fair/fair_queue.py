@@ -1,7 +1,9 @@
-"""The waiting queue of the policy `fair`: tenants in turn, by what they were served."""
+"""The waiting queue of the policy `fair`: by what those who pay were served.
+
+Tenants of one payer take turns in what it gets.
+"""
 
 from collections.abc import Sequence
-from itertools import islice
 
 from hookline.engine.scheduler.extension import SchedulerSide
 from hookline.engine.scheduler.queue import OldestRequest
@@ -10,8 +12,9 @@ from hookline.stats.scheduler_stats import MOST_TENANTS, TenantStats
 from hookline_fair.tenant_shares import (
     OUTPUT_COST,
     PROMPT_COST,
+    Payer,
+    ShareHeap,
     Tenant,
-    TenantHeap,
     TenantShares,
 )
 
@@ -32,36 +35,49 @@ class FairExtension:
 
 
 class FairQueue:
-    """A `WaitingQueue` for each tenant; the tenant served least is the next.
+    """A `WaitingQueue` for each tenant; the payer served least is the next.
 
     Implements `TenantQueue`.
     """
 
     def __init__(self) -> None:
         self._shares = TenantShares()
-        self._waiting = TenantHeap(lambda each: bool(each.queue.requests))
-        self._leading = TenantHeap(lambda each: each.queue.has_leader)
-        self._last: Tenant | None = None
+        self._waiting: ShareHeap[Payer] = ShareHeap(lambda payer: payer.is_waiting)
+        self._leading: ShareHeap[Payer] = ShareHeap(lambda payer: payer.has_leader)
+        self._last: Payer | None = None
         self.requests: dict[int, Request] = {}
         self.num_tokens = 0
         self.oldest = OldestRequest()
 
     def stats(self) -> dict[str, TenantStats]:
-        """Returns the tenants that have been known longest, idle ones included."""
-        waiting = [each.virtual_time for each in self._shares if each.queue.requests]
-        most = max(waiting, default=0.0)
-        return {
-            each.name: TenantStats(
-                len(each.queue.requests),
-                most - each.virtual_time if each.queue.requests else 0.0,
-            )
-            for each in islice(self._shares, MOST_TENANTS)
-        }
+        """Returns the tenants that have been known longest, idle ones included.
+
+        One that several pay for has the sum of their requests and the longest lag.
+        """
+        most: dict[Payer | None, float] = {None: 0.0}
+        for each in self._shares:
+            if each.queue.requests:
+                payer = each.payer
+                most[None] = max(most[None], payer.virtual_time)
+                most[payer] = max(most.get(payer, 0.0), each.virtual_time)
+        found: dict[str, TenantStats] = {}
+        for each in self._shares:
+            if each.label in found or len(found) < MOST_TENANTS:
+                waiting, lag, payer = len(each.queue.requests), 0.0, each.payer
+                if waiting:
+                    lag = most[None] - payer.virtual_time
+                    lag += most[payer] - each.virtual_time
+                known = found.get(each.label, TenantStats())
+                found[each.label] = TenantStats(
+                    known.waiting + waiting, max(known.lag_tokens, lag)
+                )
+        return found
 
     def rank(self, request: Request) -> tuple[float, ...]:
-        """The largest is preempted: the latest of the tenant that was served most."""
+        """The largest is preempted: the latest of those who were served most."""
         tenant = self._shares.of(request)
-        return tenant.virtual_time, *tenant.queue.rank(request)
+        times = tenant.payer.virtual_time, tenant.virtual_time
+        return *times, *tenant.queue.rank(request)
 
     # -- accounts ----------------------------------------------------------------
 
@@ -96,9 +112,10 @@ class FairQueue:
     def peek(self, *, has_followers: bool = True) -> Request | None:
         """Returns the next request; see `WaitingQueue`."""
         heap = self._waiting if has_followers else self._leading
-        tenant = heap.least()
-        if tenant is None:
+        if (payer := heap.least()) is None:
             return None
+        tenant = (payer.waiting if has_followers else payer.leading).least()
+        assert tenant is not None, "the payer would not be eligible"
         return tenant.queue.peek(has_followers=has_followers)
 
     def pop(self, request: Request) -> None:
@@ -106,7 +123,8 @@ class FairQueue:
         self._leave(request)
         tenant = self._shares.of(request)
         tenant.queue.pop(request)
-        self._last = tenant
+        self._last = tenant.payer
+        tenant.payer.last = tenant
 
     def lengthen(self, request: Request, token_ids: Sequence[int]) -> None:
         """Appends tokens that were in flight when the request was queued."""
@@ -116,21 +134,31 @@ class FairQueue:
     def remove(self, request: Request) -> None:
         """Removes a request that ends."""
         self._leave(request)
-        self._shares.of(request).queue.remove(request)
-        for heap in (self._waiting, self._leading):
-            if len(heap) > 2 * len(self._shares) + 16:
-                heap.sweep()
+        tenant = self._shares.of(request)
+        tenant.queue.remove(request)
+        payer = tenant.payer
+        for outer, inner in (
+            (self._waiting, payer.waiting),
+            (self._leading, payer.leading),
+        ):
+            inner.shrink(len(payer.tenants))
+            outer.shrink(len(self._shares))
 
     def _lift(self, tenant: Tenant) -> None:
-        """Takes from a tenant that did not wait what it has not used."""
-        least = self._waiting.least() or self._last
-        if least is not None:
-            tenant.virtual_time = max(tenant.virtual_time, least.virtual_time)
+        """Takes from those who did not wait what they have not used."""
+        payer = tenant.payer
+        least = payer.waiting.least()
+        if least is None:
+            payer.lift(self._waiting.least() or self._last)
+        tenant.lift(least or payer.last)
 
     def _enter(self, tenant: Tenant) -> None:
-        self._waiting.enter(tenant)
+        payer = tenant.payer
+        payer.waiting.enter(tenant)
+        self._waiting.enter(payer)
         if tenant.queue.has_leader:
-            self._leading.enter(tenant)
+            payer.leading.enter(tenant)
+            self._leading.enter(payer)
 
     def _leave(self, request: Request) -> None:
         del self.requests[request.request_id]

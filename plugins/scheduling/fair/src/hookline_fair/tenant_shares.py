@@ -1,14 +1,16 @@
-"""What each tenant has been served, in tokens by weight: the clocks of fair queueing.
+"""What each client has been served, in tokens by weight: the clocks of fair queueing.
 
-A tenant's virtual time advances by the cost of its tokens divided by its weight, and
-the waiting tenant with the least is served next. A tenant that starts to wait is lifted
-to the least of the others: it does not save up while it wants nothing. (Sheng et al.,
-"Fairness in Serving Large Language Models", OSDI 2024.)
+Shares are divided among those who pay first, then among the clients of each. A share's
+virtual time advances by the cost of its tokens divided by its weight, and the waiting
+share with the least is served next. One that starts to wait is lifted to the least of
+the others: it does not save up while it wants nothing. (Sheng et al., "Fairness in
+Serving Large Language Models", OSDI 2024.)
 """
 
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from hookline.engine.scheduler.queue import WaitingQueue
 from hookline.request import Request
@@ -17,109 +19,211 @@ PROMPT_COST, OUTPUT_COST = 1.0, 2.0
 """Cost of a computed prompt token, and of an output token."""
 
 MOST_IDLE = 1024
-"""Tenants without requests whose virtual time is remembered."""
+"""Payers without requests whose virtual time is remembered."""
+
+MOST_IDLE_TENANTS = 128
+"""Tenants without requests whose virtual time is remembered, of each payer."""
 
 
 @dataclass(slots=True, eq=False)
-class Tenant:
-    """A tenant; requests without one share a tenant of their own.
+class Share:
+    """A share of the engine.
 
     Attributes:
-        name: Its name; empty for requests without a tenant.
         number: Order of first appearance, which decides between equals.
-        weight: The weight of its latest request.
         virtual_time: Cost of what it has been served, divided by its weight.
         num_live: Number of its requests that have not ended.
-        queue: Its waiting requests.
     """
 
-    name: str
     number: int
-    weight: float = 1.0
     virtual_time: float = 0.0
     num_live: int = 0
-    queue: WaitingQueue = field(default_factory=WaitingQueue)
 
-    def charge(self, cost: float) -> None:
-        self.virtual_time += cost / self.weight
+    def lift(self, least: "Share | None") -> None:
+        """Takes from a share that did not wait what it has not used."""
+        if least is not None:
+            self.virtual_time = max(self.virtual_time, least.virtual_time)
 
 
-class TenantHeap:
-    """Finds the eligible tenant of the least virtual time, in O(log n).
+S = TypeVar("S", bound=Share)
+
+
+class ShareHeap(Generic[S]):
+    """Finds the eligible share of the least virtual time, in O(log n).
 
     Virtual times only grow, so an entry that is too early is moved when it comes up.
     """
 
-    def __init__(self, is_eligible: Callable[[Tenant], bool]) -> None:
+    def __init__(self, is_eligible: Callable[[S], bool]) -> None:
         self._is_eligible = is_eligible
-        self._heap: list[tuple[float, int, Tenant]] = []
-        self._entered: set[Tenant] = set()
+        self._heap: list[tuple[float, int, S]] = []
+        self._entered: set[S] = set()
 
-    def enter(self, tenant: Tenant) -> None:
-        """Adds a tenant that has become eligible; does nothing if it is there."""
-        if tenant not in self._entered:
-            self._entered.add(tenant)
-            heapq.heappush(self._heap, (tenant.virtual_time, tenant.number, tenant))
+    def enter(self, share: S) -> None:
+        """Adds a share that has become eligible; does nothing if it is there."""
+        if share not in self._entered:
+            self._entered.add(share)
+            heapq.heappush(self._heap, (share.virtual_time, share.number, share))
 
-    def least(self) -> Tenant | None:
-        """Returns the eligible tenant that has been served least, or None."""
+    def least(self) -> S | None:
+        """Returns the eligible share that has been served least, or None."""
         heap = self._heap
         while heap:
-            at, number, tenant = heap[0]
-            if not self._is_eligible(tenant):
+            at, number, share = heap[0]
+            if not self._is_eligible(share):
                 heapq.heappop(heap)
-                self._entered.discard(tenant)
-            elif at < tenant.virtual_time:
-                heapq.heapreplace(heap, (tenant.virtual_time, number, tenant))
+                self._entered.discard(share)
+            elif at < share.virtual_time:
+                heapq.heapreplace(heap, (share.virtual_time, number, share))
             else:
-                return tenant
+                return share
         return None
 
-    def sweep(self) -> None:
-        """Drops the tenants that are not eligible."""
-        self._heap = [entry for entry in self._heap if self._is_eligible(entry[2])]
-        heapq.heapify(self._heap)
-        self._entered = {entry[2] for entry in self._heap}
+    def shrink(self, num_shares: int) -> None:
+        """Drops the shares that are not eligible, if they are most of them."""
+        if len(self._heap) > 2 * num_shares + 16:
+            self._heap = [entry for entry in self._heap if self._is_eligible(entry[2])]
+            heapq.heapify(self._heap)
+            self._entered = {entry[2] for entry in self._heap}
 
     def __len__(self) -> int:
         return len(self._heap)
 
 
+class Payer(Share):
+    """Who pays; its tenants divide what it gets.
+
+    Attributes:
+        name: Its name.
+        weight: The weight of its latest request.
+        tenants: Its tenants that have requests, and the latest that had some.
+        waiting: Those of them that wait.
+        leading: Those of them with a request that is no follower.
+        last: The tenant that was served last.
+    """
+
+    __slots__ = ("_idle", "last", "leading", "name", "tenants", "waiting", "weight")
+
+    def __init__(self, name: str, number: int) -> None:
+        super().__init__(number)
+        self.name = name
+        self.weight = 1.0
+        self.tenants: dict[str, Tenant] = {}
+        self.waiting: ShareHeap[Tenant] = ShareHeap(has_waiting)
+        self.leading: ShareHeap[Tenant] = ShareHeap(has_leader)
+        self.last: Tenant | None = None
+        self._idle: dict[str, None] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether one of its requests waits."""
+        return self.waiting.least() is not None
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether a request waits that is no follower."""
+        return self.leading.least() is not None
+
+    def arrived(self, name: str, number: int) -> "Tenant":
+        """Notes a request of a tenant, which may be new."""
+        tenant = self.tenants.get(name)
+        if tenant is None:
+            tenant = self.tenants[name] = Tenant(number, name=name, payer=self)
+        self._idle.pop(name, None)
+        tenant.num_live += 1
+        self.num_live += 1
+        return tenant
+
+    def ended(self, tenant: "Tenant") -> None:
+        """Notes the end of a request; the longest idle tenants are forgotten."""
+        self.num_live -= 1
+        tenant.num_live -= 1
+        if tenant.num_live == 0:
+            self._idle[tenant.name] = None
+            forget_oldest(self._idle, self.tenants, MOST_IDLE_TENANTS)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Tenant(Share):
+    """A tenant, or another name by which a payer divides what it gets.
+
+    Attributes:
+        name: Its name.
+        payer: Who pays.
+        label: The tenant of its latest request, for metrics; empty without one.
+        queue: Its waiting requests.
+    """
+
+    name: str
+    payer: Payer
+    label: str = ""
+    queue: WaitingQueue = field(default_factory=WaitingQueue)
+
+    def charge(self, cost: float) -> None:
+        """Charges it and its payer."""
+        self.virtual_time += cost
+        self.payer.virtual_time += cost / self.payer.weight
+
+
+def has_waiting(share: Tenant) -> bool:
+    """Whether one of its requests waits."""
+    return bool(share.queue.requests)
+
+
+def has_leader(share: Tenant) -> bool:
+    """Whether a request waits that is no follower."""
+    return share.queue.has_leader
+
+
+def forget_oldest(idle: dict[str, None], known: dict[str, S], most: int) -> None:
+    """Forgets the share that has been idle longest, if there are too many."""
+    if len(idle) > most:
+        oldest = next(iter(idle))
+        del idle[oldest], known[oldest]
+
+
 class TenantShares:
-    """The tenants that have requests, and the latest of those that had some."""
+    """The payers that have requests, and the latest of those that had some."""
 
     def __init__(self) -> None:
-        self._tenants: dict[str, Tenant] = {}
+        self._payers: dict[str, Payer] = {}
         self._idle: dict[str, None] = {}
         self._number = 0
 
     def __len__(self) -> int:
-        return len(self._tenants)
+        return len(self._payers)
 
     def __iter__(self) -> Iterator[Tenant]:
-        return iter(self._tenants.values())
+        for payer in self._payers.values():
+            yield from payer.tenants.values()
 
     def of(self, request: Request) -> Tenant:
         """Returns the tenant of a live request."""
-        return self._tenants[request.facts.tenant or ""]
+        payer, name = _client(request)
+        return self._payers[payer].tenants[name]
 
     def arrived(self, request: Request) -> None:
-        """Notes a new request, and its tenant's weight."""
-        name = request.facts.tenant or ""
-        tenant = self._tenants.get(name)
-        if tenant is None:
-            self._number += 1
-            tenant = self._tenants[name] = Tenant(name, self._number)
+        """Notes a new request, and its weight."""
+        name, tenant = _client(request)
+        self._number += 1
+        payer = self._payers.get(name)
+        if payer is None:
+            payer = self._payers[name] = Payer(name, self._number)
         self._idle.pop(name, None)
-        tenant.weight = request.facts.weight
-        tenant.num_live += 1
+        payer.weight = request.facts.weight
+        payer.arrived(tenant, self._number).label = request.facts.tenant or ""
 
     def ended(self, request: Request) -> None:
-        """Notes the end of a request; the longest idle tenants are forgotten."""
+        """Notes the end of a request; the longest idle payers are forgotten."""
         tenant = self.of(request)
-        tenant.num_live -= 1
-        if tenant.num_live == 0:
-            self._idle[tenant.name] = None
-            if len(self._idle) > MOST_IDLE:
-                oldest = next(iter(self._idle))
-                del self._idle[oldest], self._tenants[oldest]
+        payer = tenant.payer
+        payer.ended(tenant)
+        if payer.num_live == 0:
+            self._idle[payer.name] = None
+            forget_oldest(self._idle, self._payers, MOST_IDLE)
+
+
+def _client(request: Request) -> tuple[str, str]:
+    """Returns who pays, and for whom; where no server has said it, the tenant pays."""
+    facts = request.facts
+    return facts.client if facts.client[0] else (facts.tenant or "", "")

@@ -18,12 +18,13 @@ from hookline_grammars.config import StructuredOutputsConfig
 from hookline_grammars.grammar_service import Ended
 from hookline_grammars.spec import REFUSED, GrammarSpec, spec_of
 from hookline_metrics.grammars import GrammarCompiling, GrammarNews, GrammarStats
+from hookline_processes.fair_queue import Client
 
 
 class Grammars(Protocol):
     """Compiles grammars in the background: a `GrammarService`."""
 
-    def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
+    def begin(self, key: bytes, spec: GrammarSpec, client: Client) -> None:
         """Queues a grammar that is not under way; `take_ended` returns it."""
 
     def drop(self, key: bytes) -> bool:
@@ -86,7 +87,7 @@ class GrammarGate:
             self._known.append(Readiness(request, _refusal(outcome)))
             return False
         if key not in self._waiting:
-            self._grammars.begin(key, spec, _client_of(request))
+            self._grammars.begin(key, spec, request.facts.client)
         self._waiting.setdefault(key, {})[request.request_id] = request
         self.is_pending = True
         return False
@@ -142,11 +143,6 @@ class GrammarGate:
             additional_properties=spec.additional_properties
             and not config.disable_additional_properties,
         )
-
-
-def _client_of(request: Request) -> str:
-    """Whose the request is, so that clients share the time of compiling."""
-    return request.facts.tenant or str(request.sections.get(CLIENT, ""))
 
 
 def _take(request: Request, ended: Ended) -> FinishCause | None:

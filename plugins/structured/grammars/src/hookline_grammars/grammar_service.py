@@ -22,6 +22,7 @@ from hookline_grammars.own_backends import OwnBackends
 from hookline_grammars.settings import GrammarSettings
 from hookline_grammars.spec import GrammarSpec
 from hookline_host.folders import nameless_file
+from hookline_processes.fair_queue import Client
 from hookline_registry import Failure, FailureLog, isolate
 
 _log = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ class GrammarService:
         self._own: OwnBackends | None = None
         self._crashes = FailureLog("grammar compiler")
 
-    def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
+    def begin(self, key: bytes, spec: GrammarSpec, client: Client) -> None:
         """Queues a grammar that is not queued yet; `take_ended` returns it later."""
         with self._condition:
             self._dropped.discard(key)

@@ -6,8 +6,9 @@ import pytest
 
 from hookline.exceptions import ConfigError
 from hookline_cluster.config import MachinesConfig
+from hookline_cluster.machines import link_keys
 from hookline_cluster.machines.endpoint import endpoint_of
-from hookline_cluster.machines.link_keys import LinkKeys, read_secret
+from hookline_cluster.machines.link_keys import LinkKeys, read_secret, shared_secret
 
 
 def test_equal_secrets_give_equal_keys() -> None:
@@ -47,9 +48,38 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         read_secret(str(tmp_path / "nowhere"))
 
 
+def test_without_a_file_a_users_processes_share_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head node and its engines find the same one; a file prevails."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    given = tmp_path / "given"
+    given.write_text("0123456789abcdef")
+
+    first = shared_secret(None)
+
+    assert len(first) >= 32
+    assert shared_secret(None) == first
+    assert shared_secret(str(given)) == b"0123456789abcdef"
+
+
+def test_without_a_private_folder_a_file_is_required(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The error names the option, and why each folder is not the user's own."""
+
+    def nowhere() -> Path:
+        raise PermissionError("it belongs to another user")
+
+    monkeypatch.setattr(link_keys, "local_secret_file", nowhere)
+
+    with pytest.raises(ConfigError, match=r"secret-file: is required: .*another user"):
+        shared_secret(None)
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1", "localhost"])
-def test_the_loopback_needs_no_secret(address: str) -> None:
-    """Only this machine reaches it."""
+def test_the_loopback_needs_no_file(address: str) -> None:
+    """Processes of this machine share a secret of their own."""
     found = endpoint_of(MachinesConfig(address=address), has_secret=False)
 
     assert found.is_loopback

@@ -18,6 +18,7 @@ from hookline.model_description import find_folder
 from hookline.transport.engine_client import DeathKind, EngineDied, Received
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.folder_digest import digest_of_folder
+from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.link_messages import (
     JOINING_KEY,
     Goodbye,
@@ -42,6 +43,7 @@ from hookline_testing.payloads import FACTS
 
 HEAD = Party(Role.CLIENT, 0)
 WAIT_SECONDS = 10.0
+KEYS = LinkKeys.derive(b"a secret of some length")
 DIGEST = digest_of_folder(find_folder("demo"))
 
 
@@ -50,7 +52,7 @@ class Engine:
 
     def __init__(self, endpoint: Endpoint, index: int, client: RemoteClient) -> None:
         self.index = index
-        self.link = TcpLink(endpoint, None, max_waiting=0, on_lost=lambda: None)
+        self.link = TcpLink(endpoint, KEYS, max_waiting=0, on_lost=lambda: None)
         self.client = client
         self.key = JOINING_KEY
         self.mailbox = self.make_mailbox(Role.JOINER, JOINING_KEY)
@@ -116,7 +118,7 @@ class Head:
             data_parallel_size_local=1,
             data_parallel_join_timeout=WAIT_SECONDS,
         )
-        self.client = RemoteClient(config, TcpHub(self.endpoint, None))
+        self.client = RemoteClient(config, TcpHub(self.endpoint, KEYS))
         self._stack = stack
         stack.callback(self.client.close)
 
@@ -338,7 +340,7 @@ def test_engines_that_do_not_come_are_named() -> None:
         data_parallel_size_local=1,
         data_parallel_join_timeout=0.2,
     )
-    client = RemoteClient(config, TcpHub(endpoint, None))
+    client = RemoteClient(config, TcpHub(endpoint, KEYS))
 
     with (
         closing(client),

@@ -22,6 +22,7 @@ from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.machines.client_relay import ClientRelay, client_label
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.folder_digest import digest_of_folder
+from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.machines.remote_wire import RemoteWire
 from hookline_cluster.machines.tcp import TcpHub
@@ -40,6 +41,7 @@ from hookline_testing.simulation import engine_request
 
 N = TypeVar("N")
 WAIT_SECONDS = 20.0
+KEYS = LinkKeys.derive(b"a secret of some length")
 DIGEST = digest_of_folder(find_folder("demo"))
 ENGINE = Party(Role.ENGINE, 0)
 
@@ -55,7 +57,7 @@ class RemoteEngine:
     """An engine as on another machine, in a thread of the test."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._wire = RemoteWire(endpoint, None, 0, lambda: None)
+        self._wire = RemoteWire(endpoint, KEYS, 0, lambda: None)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -93,7 +95,7 @@ class Head:
             data_parallel_join_timeout=WAIT_SECONDS,
         )
         relay = ClientRelay()
-        hub = TcpHub(Endpoint("127.0.0.1", 0), None, relay)
+        hub = TcpHub(Endpoint("127.0.0.1", 0), KEYS, relay)
         self.endpoint = Endpoint("127.0.0.1", hub.port)
         self.relay = relay
         self.client = RemoteClient(config, hub, relay)

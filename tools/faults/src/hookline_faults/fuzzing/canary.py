@@ -21,7 +21,7 @@ NOTED_SECONDS = 0.05
 """Shorter waits are not kept."""
 _PATIENCE_SECONDS = 60.0
 _MOST_NOTED = 100_000
-_HEALTH = b"GET /health HTTP/1.1\r\nHost: canary\r\n\r\n"
+_HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ async def read_streams(host: str, port: int, watch: Watch, key: str) -> None:
         }
     )
     head = f"Authorization: Bearer {key}\r\nContent-Length: {len(body)}"
-    data = f"POST /v1/completions HTTP/1.1\r\nHost: canary\r\n{head}\r\n\r\n{body}"
+    data = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n{body}"
     while True:
         try:
             reader, writer = await asyncio.open_connection(host, port)

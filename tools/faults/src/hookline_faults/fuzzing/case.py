@@ -60,7 +60,7 @@ def request_bytes(
     if body or method == "POST":
         given.append((b"Content-Length", b"%d" % len(body)))
     lines = b"".join(b"%s: %s\r\n" % each for each in given)
-    return b"%s %s HTTP/1.1\r\nHost: fuzz\r\n%s\r\n%s" % (
+    return b"%s %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n%s" % (
         method.encode(),
         target,
         lines,

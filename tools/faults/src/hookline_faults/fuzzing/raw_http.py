@@ -13,7 +13,7 @@ _STREAM = request_bytes(
     b"/v1/completions",
     b'{"model":"demo","prompt":[1],"max_tokens":200,"stream":true,"ignore_eos":true}',
 )
-_GET = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
+_GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 _LINES = (
     b"GET / HTTP/1.1",
@@ -47,7 +47,7 @@ _LINES = (
     b"POST /tokenize HTTP/1.1",
 )
 _HEADERS = (
-    b"Host: a",
+    b"Host: localhost",
     b"Host: a\r\nHost: b",
     b"Host:",
     b": empty",
@@ -134,7 +134,7 @@ def raw_case(source: random.Random) -> Case:
 
 
 def _lines(source: random.Random) -> bytes:
-    return source.choice(_LINES) + b"\r\nHost: a\r\n\r\n"
+    return source.choice(_LINES) + b"\r\nHost: localhost\r\n\r\n"
 
 
 def _headers(source: random.Random) -> bytes:
@@ -145,7 +145,7 @@ def _headers(source: random.Random) -> bytes:
 
 
 def _chunks(source: random.Random) -> bytes:
-    head = _LINES[-2] + b"\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = _LINES[-2] + b"\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     return head + source.choice(_CHUNKS)
 
 
@@ -161,7 +161,7 @@ def _smuggling(source: random.Random) -> bytes:
     )
     order = [b"Content-Length: " + length, b"Transfer-Encoding: " + coding]
     source.shuffle(order)
-    head = b"\r\n".join((_LINES[-2], b"Host: a", *order)) + b"\r\n\r\n"
+    head = b"\r\n".join((_LINES[-2], b"Host: localhost", *order)) + b"\r\n\r\n"
     return head + source.choice(_CHUNKS) + source.choice((b"", _GET, _GOOD))
 
 

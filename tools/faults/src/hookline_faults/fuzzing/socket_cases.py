@@ -49,7 +49,7 @@ def line_bytes(source: random.Random) -> bytes:
     if kind == 1:
         return mutated(GREETING, source)
     if kind == 2:
-        return b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        return b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     data = GREETING + _ready(source)
     for _ in range(source.randint(0, 4)):
         data += _frame(source)

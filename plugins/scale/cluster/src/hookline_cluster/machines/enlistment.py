@@ -16,7 +16,7 @@ class Enlistment(msgspec.Struct, frozen=True):
     """
 
     config: EngineConfig
-    secret: bytes | None
+    secret: bytes
 
     def packed(self) -> bytes:
         """Returns it in msgpack."""

@@ -11,7 +11,7 @@ from hookline.exceptions import ConfigError
 from hookline_cluster.config.cluster import ClusterConfig, local_engines
 from hookline_cluster.machines.endpoint import head_endpoint
 from hookline_cluster.machines.enlistment import Enlistment
-from hookline_cluster.machines.link_keys import read_secret
+from hookline_cluster.machines.link_keys import shared_secret
 from hookline_cluster.machines.remote_engine_process import (
     DISMISSED,
     LOST,
@@ -39,7 +39,7 @@ class _Fate(Enum):
 class _Engine:
     """An engine and its process; one process after another."""
 
-    def __init__(self, config: EngineConfig, secret: bytes | None) -> None:
+    def __init__(self, config: EngineConfig, secret: bytes) -> None:
         self.index = config.engine_index
         self.fate = _Fate.DUE
         self._enlistment = Enlistment(config, secret).packed()
@@ -136,8 +136,8 @@ class HeadlessNode:
                 "data-parallel-backend",
                 f"{machines.backend} starts engines itself: leave out --headless",
             )
-        secret = read_secret(machines.secret_file)
-        endpoint = head_endpoint(machines, has_secret=secret is not None)
+        endpoint = head_endpoint(machines, has_secret=machines.secret_file is not None)
+        secret = shared_secret(machines.secret_file)
         self.address = str(endpoint)
         self.indices = ClusterConfig.of(config).local_indices
         self._engines = [_Engine(each, secret) for each in local_engines(config)]

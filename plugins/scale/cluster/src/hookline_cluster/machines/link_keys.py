@@ -1,6 +1,7 @@
 """The keys of an encrypted link between machines, derived from a shared secret."""
 
 import hashlib
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -9,12 +10,14 @@ import zmq
 from zmq.utils import z85
 
 from hookline.exceptions import ConfigError
+from hookline_processes.local_secret import local_secret_file
 
 SECRET_OPTION = "data-parallel-secret-file"  # noqa: S105 - the name of an option
 FEWEST_BYTES = 16
 MOST_BYTES = 4096
 _SALT = b"hookline data-parallel link 1"
 _KEY_BYTES = 32
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,33 @@ class LinkKeys:
         size = 2 * _KEY_BYTES
         seeds = hashlib.scrypt(secret, salt=_SALT, n=2**14, r=8, p=1, dklen=size)
         return cls(KeyPair.of(seeds[:_KEY_BYTES]), KeyPair.of(seeds[_KEY_BYTES:]))
+
+
+def shared_secret(file: str | None) -> bytes:
+    """Returns the secret that engines share: of a file, else of this user's processes.
+
+    The latter is for this machine alone, where other users reach loopback, too.
+
+    Raises:
+        ConfigError: There is none that is private.
+    """
+    if (given := read_secret(file)) is not None:
+        return given
+    try:
+        found = local_secret_file()
+        secret = found.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            SECRET_OPTION,
+            f"is required: no folder for a secret is this user's alone ({error})",
+        ) from error
+    _log.info(
+        "engines of this user on this machine join with the secret in %s; others need "
+        "--%s",
+        found,
+        SECRET_OPTION,
+    )
+    return secret
 
 
 def read_secret(file: str | None) -> bytes | None:

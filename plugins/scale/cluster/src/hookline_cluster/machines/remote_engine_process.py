@@ -99,10 +99,9 @@ def main(owner: Owner, arguments: Sequence[str]) -> int:
     if (enlisted := Enlistment.receive(owner)) is None:
         return DISMISSED  # the owner has gone already
     owner.watch()
-    secret = enlisted.secret
-    keys = None if secret is None else LinkKeys.derive(secret)
+    keys = LinkKeys.derive(enlisted.secret)
     machines = ClusterConfig.of(enlisted.config).machines
-    endpoint = head_endpoint(machines, has_secret=keys is not None)
+    endpoint = head_endpoint(machines, has_secret=True)
     wire = RemoteWire(endpoint, keys, engine_index, _end_without_head)
     try:
         return _Engine(wire).serve(enlisted.config)

@@ -56,7 +56,7 @@ class RemoteWire:
     def __init__(
         self,
         endpoint: Endpoint,
-        keys: LinkKeys | None,
+        keys: LinkKeys,
         engine_index: int,
         on_lost: Callable[[], None],
     ) -> None:
@@ -197,7 +197,8 @@ class RemoteWire:
             raise ConfigError(
                 SECRET_OPTION,
                 f"the handshake with {self._endpoint} fails: the secret must be the "
-                "head node's",
+                "head node's. Name the same file on both sides, or run both as the "
+                "same user of one machine",
             )
 
     def _serve_clients(self) -> ServedClients:

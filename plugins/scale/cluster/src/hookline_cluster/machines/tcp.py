@@ -47,14 +47,14 @@ class TcpHub:
     def __init__(
         self,
         endpoint: Endpoint,
-        keys: LinkKeys | None,
+        keys: LinkKeys,
         relay: ClientRelay | None = None,
     ) -> None:
         """Listens.
 
         Args:
             endpoint: Where to listen.
-            keys: Keys of both ends; None neither encrypts nor authenticates.
+            keys: Keys of both ends, which encrypt and authenticate.
             relay: Where frames of and to secondary clients go; None if there are none.
 
         Raises:
@@ -64,12 +64,10 @@ class TcpHub:
         self._router = _make_socket(self._context, zmq.ROUTER)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._router.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        self._gate: Gatekeeper | None = None
-        if keys is not None:
-            self._gate = Gatekeeper(self._context, keys.engine.public)
-            self._router.curve_server = True
-            self._router.curve_publickey = keys.head.public
-            self._router.curve_secretkey = keys.head.secret
+        self._gate = Gatekeeper(self._context, keys.engine.public)
+        self._router.curve_server = True
+        self._router.curve_publickey = keys.head.public
+        self._router.curve_secretkey = keys.head.secret
         self._monitor = watch_connections(self._router)
         self._events = ConnectionEvents()
         self._bind(endpoint)
@@ -141,7 +139,7 @@ class TcpHub:
             self._relay.transport.keep_address()
         if self._pipe in ready:
             self._forward()
-        if self._gate is not None and self._gate.socket in ready:
+        if self._gate.socket in ready:
             self._gate.answer()
         if self._monitor in ready:
             self._events.receive_event(self._monitor)
@@ -185,10 +183,8 @@ class TcpHub:
 
     def _make_poller(self) -> zmq.Poller:
         poller = zmq.Poller()
-        for each in (self._router, self._pipe, self._monitor):
+        for each in (self._router, self._pipe, self._monitor, self._gate.socket):
             poller.register(each, zmq.POLLIN)
-        if self._gate is not None:
-            poller.register(self._gate.socket, zmq.POLLIN)
         if self._relay is not None:
             poller.register(self._relay.inbox, zmq.POLLIN)
         return poller
@@ -232,7 +228,7 @@ class TcpLink:
     def __init__(
         self,
         endpoint: Endpoint,
-        keys: LinkKeys | None,
+        keys: LinkKeys,
         *,
         max_waiting: int,
         on_lost: Callable[[], None],
@@ -241,7 +237,7 @@ class TcpLink:
 
         Args:
             endpoint: Where the head node listens.
-            keys: Keys of both ends; None neither encrypts nor authenticates.
+            keys: Keys of both ends, which encrypt and authenticate.
             max_waiting: Maximum number of frames that wait to be sent.
             on_lost: Called in a thread when the connection is lost; what was under way
                 is then lost, too.
@@ -252,10 +248,9 @@ class TcpLink:
         self._socket.setsockopt(zmq.ROUTING_ID, b"e" + secrets.token_bytes(8))
         self._socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing waits for a new connection
         self._socket.setsockopt(zmq.RECONNECT_IVL, round(_RECONNECT_SECONDS * 1000))
-        if keys is not None:
-            self._socket.curve_serverkey = keys.head.public
-            self._socket.curve_publickey = keys.engine.public
-            self._socket.curve_secretkey = keys.engine.secret
+        self._socket.curve_serverkey = keys.head.public
+        self._socket.curve_publickey = keys.engine.public
+        self._socket.curve_secretkey = keys.engine.secret
         self._events = ConnectionEvents()
         self._on_lost = on_lost
         monitor = watch_connections(self._socket)
