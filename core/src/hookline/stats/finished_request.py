@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from hookline.finish_cause import FinishCause
+from hookline.finish_cause import Corrupted, FinishCause
 from hookline.former_fields import replaced_by
-from hookline.request import FinishReason, RequestFacts
+from hookline.request import FinishReason, Origin, RequestFacts
 from hookline.sampling_values import SamplingValues
 
 
@@ -87,6 +87,8 @@ class FinishedRequest:
             end's clock.
         is_orphaned: Whether its front end has ended before, so that only its id, cause
             and output tokens are known.
+        corrupted_by: Whose output was corrupted, if the request was served
+            nevertheless.
     """
 
     request_id: int
@@ -122,6 +124,7 @@ class FinishedRequest:
     stored_prompt_tokens: int = 0
     last_scheduled_seconds: float | None = None
     is_orphaned: bool = False
+    corrupted_by: Origin | None = None
 
     slo_misses = replaced_by("hookline_metrics.slo:misses_of")
     is_slo_judged = replaced_by("hookline_metrics.slo:is_judged")
@@ -130,6 +133,13 @@ class FinishedRequest:
     def is_measured(self) -> bool:
         """Whether it reached an engine, and its tokens and times are known."""
         return self.reason is not FinishReason.REJECTED and not self.is_orphaned
+
+    @property
+    def corruption(self) -> Origin | None:
+        """Whose output for it was corrupted, whether it was served or ended by that."""
+        if isinstance(self.cause, Corrupted):
+            return self.cause.origin
+        return self.corrupted_by
 
     @property
     def reason(self) -> FinishReason:

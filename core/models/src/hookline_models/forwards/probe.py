@@ -1,5 +1,6 @@
 """Runs a few tokens through a model to find its KV layers and to check it."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -113,7 +114,8 @@ def probe(
 
     Raises:
         ModelLoadError: The model does not call the registered attention once in every
-            layer, or its tokens depend on others outside of attention.
+            layer, its tokens depend on others outside of attention, or its results are
+            not finite.
     """
     if not all(getattr(module, "is_causal", True) for module in model.modules()):
         raise ModelLoadError(name, "its tokens attend to later ones; it is an encoder")
@@ -141,6 +143,13 @@ def _probe(
             f"of other kinds keep state that cannot be paged",
         )
     packed = _logits(model, recorder, [first, second], hidden)
+    for found in (alone, packed):
+        if not bool((found < math.inf).all()):  # false for not-a-numbers, too
+            raise ModelLoadError(
+                name,
+                "its results are not finite: a weight is a NaN or infinite, or its "
+                "dtype is too narrow for its activations",
+            )
     if not _are_alike(alone, packed[-_TOKENS:]):
         raise ModelLoadError(
             name,

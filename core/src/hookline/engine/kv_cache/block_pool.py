@@ -28,14 +28,16 @@ class Block:
     Attributes:
         references: Number of block tables and extensions that use the block.
         block_hash: Key of its content in the prefix cache; None if it is not cached.
+        is_proven: Whether finite logits are known to depend on its content.
     """
 
-    __slots__ = ("block_hash", "block_id", "references")
+    __slots__ = ("block_hash", "block_id", "is_proven", "references")
 
     def __init__(self, block_id: int) -> None:
         self.block_id = block_id
         self.references = 0
         self.block_hash: bytes | None = None
+        self.is_proven = False
 
 
 class Evictions:
@@ -89,6 +91,9 @@ class CacheListener(Protocol):
 
     def block_evicted(self, block_id: int, block_hash: bytes) -> None:
         """Called when a cached block was allocated for other content."""
+
+    def block_distrusted(self, block_id: int, block_hash: bytes) -> None:
+        """Called when a cached block turned out to hold wrong keys and values."""
 
     def cache_reset(self) -> None:
         """Called when the prefix cache was reset: no block is cached any more."""
@@ -156,7 +161,7 @@ class BlockPool:
             _, block = self._free.popitem(last=False)
             if block.block_hash is not None:
                 self._evict(block)
-            block.references = 1
+            block.references, block.is_proven = 1, False
             allocated.append(block.block_id)
         if self.evictions.are_timed:
             self.evictions.close_allocation()
@@ -219,6 +224,20 @@ class BlockPool:
         block.block_hash = block_hash
         self._by_hash[block_hash] = block
         return True
+
+    def prove(self, block_ids: Sequence[int]) -> None:
+        """Notes that finite logits depend on the content of these blocks."""
+        for block_id in block_ids:
+            self._blocks[block_id].is_proven = True
+
+    def distrust(self, block_ids: Sequence[int]) -> None:
+        """Makes used blocks unfindable, but for those that are proven."""
+        for block_id in block_ids:
+            block = self._blocks[block_id]
+            if block.block_hash is not None and not block.is_proven:
+                for listener in self.listeners:
+                    listener.block_distrusted(block_id, block.block_hash)
+                self._uncache(block)
 
     def find_cached(self, block_hash: bytes) -> int | None:
         """Returns the block with this content, or None."""

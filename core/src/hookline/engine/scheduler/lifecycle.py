@@ -248,6 +248,8 @@ class RequestLifecycle:
         self.queues.remove(request)
         if self._extensions.finishes:
             sections = {**sections, **self._extensions.finished(request, now)}
+        if cause.reason in (FinishReason.STOP, FinishReason.LENGTH):
+            self._cache.prove(request)
         self._cache.free(request)
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
@@ -266,6 +268,7 @@ class RequestLifecycle:
                 outputs,
                 request.num_stored_prompt_tokens,
                 sections,
+                request.corrupted_by,
             )
         )
 

@@ -89,6 +89,11 @@ class Disk:
         ordered_at = self._moves.count_ordered("in", len(block_hashes))
         self._writer.submit(self._write, list(block_hashes), copy(), ordered_at)
 
+    def remove(self, block_hashes: Sequence[bytes]) -> None:
+        """Removes blocks in the background, after what is being written."""
+        for block_hash in block_hashes:
+            self._writer.submit(self._store.remove, block_hash)
+
     def read(
         self,
         transfer_id: int,

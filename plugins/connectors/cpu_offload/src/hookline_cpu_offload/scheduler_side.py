@@ -120,6 +120,8 @@ class SchedulerSide:
 
     def build_connector_meta(self, step: PlannedStep) -> ConnectorMetadata | None:
         loads, self._loads = self._loads, []
+        for block_hash in step.spoilt:
+            self._slots.drop(block_hash)
         spills, takes = [], []
         # Of more than there is room for, the beginnings of chains: they come last.
         evicted = step.evicted[-self._num_slots :]
@@ -142,9 +144,11 @@ class SchedulerSide:
         self._counts.dropped(dropped)
         self._note_store("cpu", len(takes) + dropped)
         self._note_store("disk", len(spills))
-        if not loads and not takes:
+        removals = [] if self._store is None else list(step.spoilt)
+        if not loads and not takes and not removals:
             return None
-        tasks = Tasks(spills, takes, loads, self._steps.plan(_copies(takes, loads)))
+        number = self._steps.plan(_copies(takes, loads))
+        tasks = Tasks(spills, takes, loads, number, removals)
         return ConnectorMetadata(msgspec.msgpack.encode(tasks))
 
     def request_finished(

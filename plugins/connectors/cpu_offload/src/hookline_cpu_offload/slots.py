@@ -56,6 +56,11 @@ class Slots:
             del self._by_hash[block_hash]
             self._free.append(slot)
 
+    def drop(self, block_hash: bytes) -> None:
+        """Frees the slot of a block, if it has one."""
+        if (slot := self.find(block_hash)) is not None:
+            self.forget(block_hash, slot)
+
     def _free_slot(self) -> Assigned | None:
         if self._free:
             return Assigned(self._free.pop(), None)

@@ -44,12 +44,14 @@ class Tasks(msgspec.Struct, array_like=True):
         takes: Blocks to copy into slots.
         loads: Loads to start.
         number: Number of the step among those with orders.
+        removals: Hashes of blocks to remove from disk, after what is written.
     """
 
     spills: list[Spill] = []
     takes: list[Move] = []
     loads: list[LoadTask] = []
     number: int = 0
+    removals: list[bytes] = []
 
 
 class Moved(msgspec.Struct, array_like=True):

@@ -70,9 +70,10 @@ class SchedulerSide:
             if not self._store.has(each.block_hash)
         ]
         self._note_ordered([block_hash for _, block_hash in saves])
-        if not loads and not saves:
+        if not loads and not saves and not step.spoilt:
             return None
-        return ConnectorMetadata(msgspec.msgpack.encode(Tasks(loads, saves)))
+        tasks = Tasks(loads, saves, list(step.spoilt))
+        return ConnectorMetadata(msgspec.msgpack.encode(tasks))
 
     def request_finished(
         self,

@@ -131,6 +131,11 @@ class BlockStore:
         if self._unseen_bytes > self._max_bytes // 20:
             self.shrink()
 
+    def remove(self, block_hash: bytes) -> None:
+        """Removes a block's file if it exists; ignores a folder that forbids it."""
+        with suppress(OSError):
+            self.path_of(block_hash).unlink()
+
     def shrink(self) -> None:
         """Removes the least recently used files if the limit is exceeded."""
         self._unseen_bytes = 0

@@ -23,7 +23,9 @@ class Tasks(msgspec.Struct, array_like=True):
     Attributes:
         loads: Loads to start.
         saves: (block id, hash) of blocks that the step fills.
+        removals: Hashes of blocks to remove, once earlier saves are done.
     """
 
     loads: list[LoadTask] = []
     saves: list[tuple[int, bytes]] = []
+    removals: list[bytes] = []

@@ -55,6 +55,8 @@ class WorkerSide:
 
     def start_load_kv(self, metadata: ConnectorMetadata) -> None:
         self._tasks = msgspec.msgpack.decode(metadata.payload, type=Tasks)
+        for block_hash in self._tasks.removals:
+            self._writer.submit(self._store.remove, block_hash)
         for task in self._tasks.loads:
             if not task.is_async:
                 wait(self._load(task))

@@ -5,7 +5,8 @@ top-p and min-p. Log-probabilities are those of the unmodified logits. A token i
 by inverting the cumulative distribution in the order of the vocabulary with one number
 that depends on seed and position only: a request's tokens depend neither on its
 neighbours nor on drafts proposed with certainty. Drafts with probabilities are sampled
-by rejection.
+by rejection. Where logits are not finite, whoever draws gives `NO_TOKEN`: that the
+tokens tell costs no pass over the logits, and no wait of its own.
 """
 
 from collections.abc import Sequence
@@ -18,19 +19,23 @@ import torch
 
 from hookline.engine.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.engine.worker.sampling.logits_processor import SampledPositions
-from hookline.engine.worker.sampling.logprobs import prompt_logprobs, top_logprobs
+from hookline.engine.worker.sampling.logprobs import (
+    log_probabilities,
+    prompt_logprobs,
+    top_logprobs,
+)
 from hookline.engine.worker.sampling.sampling_state import SamplingState
-from hookline.finish_cause import FinishCause
-from hookline.request import TokenLogprobs
+from hookline.finish_cause import Corrupted, FinishCause
+from hookline.request import Origin, TokenLogprobs
 from hookline_kernels import CPU
 from hookline_kernels.drawing import (
-    invert_distribution,
-    keep_likeliest,
+    NEGATIVE_INFINITY,
+    NO_TOKEN,
     split_mix,
     uniforms,
 )
 from hookline_kernels.rejection import DraftLayout
-from hookline_kernels.sampling import ChosenSampling, choose_sampling
+from hookline_kernels.sampling import ChosenSampling, choose_sampling, distributions
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +47,13 @@ class Samples:
         logprobs: By index into S, for requests with `logprobs`.
         failed: By batch row, why a plugin's logits processor failed for its request;
             tokens of such a request mean nothing.
+        corrupted: By index into S, whose output was not finite there.
     """
 
     token_ids: Int64
     logprobs: dict[int, TokenLogprobs] = field(default_factory=dict)
     failed: dict[int, FinishCause] = field(default_factory=dict)
+    corrupted: dict[int, Corrupted] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +135,8 @@ class Sampler:
         state: SamplingState,
         chosen: ChosenSampling | None = None,
         device: torch.device = CPU.device,
+        *,
+        allows: bool = False,
     ) -> None:
         """Creates a sampler.
 
@@ -136,7 +145,10 @@ class Sampler:
             state: Their sampling parameters, in main memory.
             chosen: Kernels that pick tokens; None chooses those for float32.
             device: Device of the logits.
+            allows: Whether requests go on whose logits are not finite: what is not
+                counts as −∞, and token 0 is sampled if nothing is.
         """
+        self._allows = allows
         self._batch = batch
         self._state = state
         self._chosen = chosen or choose_sampling(torch.float32)
@@ -156,20 +168,52 @@ class Sampler:
         """Implements `StepSampler`; overwrites the logits."""
         if ends is None:
             ends = self._batch.num_tokens[rows]
-        if not self._state.needs_change[rows].any():
-            token_ids = self._draw_each(logits, rows, ends)
-            if drawn is not None:
-                self._reject(logits, rows, ends, drawn, token_ids)
-            return Samples(token_ids.cpu().numpy())
-        logits = logits.float()
-        wanted = np.flatnonzero(self._state.num_logprobs[rows] >= 0)
-        raw = logits[self._tensor(wanted)].log_softmax(-1) if len(wanted) else None
-        failed = self._process(logits, rows, ends, nodes)
+        given = None
+        if self._state.needs_change[rows].any():
+            logits = logits.float()
+            given = logits.amax(-1).isfinite()
+            wanted = np.flatnonzero(self._state.num_logprobs[rows] >= 0)
+            raw = logits[self._tensor(wanted)] if len(wanted) else None
+            failed = self._process(logits, rows, ends, nodes)
         token_ids = self._draw_each(logits, rows, ends)
         if drawn is not None:
             self._reject(logits, rows, ends, drawn, token_ids)
-        logprobs = self._logprobs(raw, wanted, rows, token_ids)
-        return Samples(token_ids.cpu().numpy(), logprobs, failed)
+        if given is not None:  # a processor may have hidden it
+            token_ids = token_ids.masked_fill(~given, NO_TOKEN)
+        tokens, corrupted = token_ids.cpu().numpy(), {}
+        if tokens.min(initial=0) < 0:
+            corrupted = self._settle(tokens, logits, rows, ends, given)
+        if given is None:
+            return Samples(tokens, corrupted=corrupted)
+        logprobs = self._logprobs(raw, wanted, rows, tokens)
+        return Samples(tokens, logprobs, failed, corrupted)
+
+    def _settle(
+        self,
+        tokens: Int64,
+        logits: torch.Tensor,
+        rows: Int64,
+        ends: Int64,
+        given: torch.Tensor | None,
+    ) -> dict[int, Corrupted]:
+        """Puts tokens in place of `NO_TOKEN`; returns why there was none, by index.
+
+        `given` tells where the model's logits were good, [S]; None: where these are.
+        """
+        places = np.flatnonzero(tokens < 0)
+        at = self._tensor(places)
+        if self._allows:
+            own = logits[at].float().nan_to_num_(*[NEGATIVE_INFINITY] * 3)
+            tokens[places] = self._draw_each(own, rows[places], ends[places]).cpu()
+        np.maximum(tokens, 0, out=tokens)
+        was_good = [False] * len(places) if given is None else given[at].tolist()
+        return {
+            place: Corrupted.logits(
+                Origin.LOGITS_PROCESSOR if is_changed else Origin.MODEL,
+                is_served=self._allows,
+            )
+            for place, is_changed in zip(places.tolist(), was_good, strict=True)
+        }
 
     def score_prompts(
         self,
@@ -178,7 +222,8 @@ class Sampler:
         logits: torch.Tensor,
     ) -> dict[int, list[TokenLogprobs]]:
         """Implements `StepSampler`."""
-        return prompt_logprobs(self._batch, inputs, prompts, logits)
+        allows = self._allows
+        return prompt_logprobs(self._batch, inputs, prompts, logits, allows=allows)
 
     def prepare(self, inputs: StepInputs) -> None:
         """Starts what logits processors compute ahead for the step's `sample`."""
@@ -250,6 +295,7 @@ class Sampler:
         """Replaces drawn tokens by the outcome of rejection sampling."""
         indices = drawn.sequences
         chosen, behind = rows[indices], ends[indices]
+        is_none = token_ids < 0
         layout = DraftLayout(chosen)
         at, first = layout.is_draft, layout.firsts
         drafts = self._batch.token_ids[chosen[at], behind[at]].astype(np.int64)
@@ -257,7 +303,11 @@ class Sampler:
             self._tensor(drafts),
             self._tensor(layout.starts),
             self._tensor(drawn.probabilities),
-            self._probabilities(logits[self._tensor(indices)], chosen),
+            distributions(
+                logits[self._tensor(indices)],
+                self._tensor(self._state.temperature[chosen]),
+                self._filters(chosen) if self._state.has_filters[chosen].any() else None,
+            ),
             accept_points=self._tensor(
                 self._uniforms(chosen[at], behind[at], accepting=True)
             ),
@@ -269,19 +319,20 @@ class Sampler:
             verified.next_tokens.cpu().numpy(),
         )
         token_ids[self._tensor(indices[settled])] = self._tensor(tokens)
+        token_ids.masked_fill_(is_none, NO_TOKEN)
 
     def _logprobs(
         self,
         raw: torch.Tensor | None,
         wanted: Int64,
         rows: Int64,
-        token_ids: torch.Tensor,
+        tokens: Int64,
     ) -> dict[int, TokenLogprobs]:
         if raw is None:
             return {}
         counts = self._state.num_logprobs[rows[wanted]]
-        chosen = token_ids[self._tensor(wanted)]
-        entries = top_logprobs(raw, chosen, counts.tolist())
+        found = log_probabilities(raw, allows=self._allows)
+        entries = top_logprobs(found, self._tensor(tokens[wanted]), counts.tolist())
         return dict(zip(wanted.tolist(), entries, strict=True))
 
     def _draw(self, logits: torch.Tensor, rows: Int64, ends: Int64) -> torch.Tensor:
@@ -291,23 +342,16 @@ class Sampler:
     def _draw_filtered(
         self, logits: torch.Tensor, rows: Int64, ends: Int64
     ) -> torch.Tensor:
-        points = self._points(rows, ends)
-        if (draw := self._chosen.draw_filtered) is not None:
-            temperatures = self._tensor(self._state.temperature[rows])
-            top_k, top_p, min_p = self._filters(rows)
-            return draw(
-                logits, temperatures, points, top_k=top_k, top_p=top_p, min_p=min_p
-            )
-        return invert_distribution(self._probabilities(logits, rows), points)
-
-    def _probabilities(self, logits: torch.Tensor, rows: Int64) -> torch.Tensor:
-        """Returns the distributions of rows that are not greedy: [S, vocabulary]."""
-        logits = logits.float()
-        logits = logits - logits.amax(-1, keepdim=True)  # so that none overflows
-        logits /= self._tensor(self._state.temperature[rows])[:, None]
-        if self._state.has_filters[rows].any():
-            logits = keep_likeliest(logits, *self._filters(rows))
-        return logits.softmax(-1)
+        temperatures, points = self._state.temperature[rows], self._points(rows, ends)
+        top_k, top_p, min_p = self._filters(rows)
+        return self._chosen.draw_filtered(
+            logits,
+            self._tensor(temperatures),
+            points,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+        )
 
     def _filters(self, rows: Int64) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Returns top-k, top-p and min-p: [S] each."""
