@@ -82,6 +82,7 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
     scoring: Scoring,
     masked: tl.constexpr,
     windowed: tl.constexpr,
+    spares: tl.constexpr,
     block_size: tl.constexpr,
     step: tl.constexpr,
 ) -> SoftmaxState:
@@ -100,6 +101,8 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
         masked: Whether a row does not attend to all of the tokens, or `end` − `begin`
             is not a multiple of `step`.
         windowed: Whether the window applies.
+        spares: Whether rows that do not attend to a not-a-number must be spared it,
+            which a weight of 0 does not do.
         block_size: Tokens in a block of the cache.
         step: Tokens processed at a time.
 
@@ -121,6 +124,11 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
                 seen = seen & (tokens[None, :] > positions[:, None] - scoring.window)
             scores = tl.where(seen, scores, float("-inf"))
         value_tile = _load_values(values, blocks, offsets, exists, sums.shape[1])
+        if masked and spares:
+            is_none = value_tile != value_tile  # noqa: PLR0124
+            is_broken = tl.max(is_none.to(tl.int32), 1) > 0
+            scores = tl.where(seen & is_broken[None, :], float("nan"), scores)
+            value_tile = tl.where(is_none, 0.0, value_tile).to(value_tile.dtype)
         largest, total, sums = _folded(largest, total, sums, scores, value_tile)
     return SoftmaxState(largest, total, sums)
 
