@@ -1,14 +1,12 @@
 """A request whose logits are not finite ends alone, on every path."""
 
 import math
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec import structs
-from safetensors.torch import load_file, save_file
 
 from hookline import LLM, SamplingParams
 from hookline.config import (
@@ -19,13 +17,14 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.config.executor import OnNonFinite
+from hookline.exceptions import RequestError
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import FinishReason
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
+from hookline_testing.poisoned_model import NAN_TOKEN as NAN
+from hookline_testing.poisoned_model import corrupted_counts, poisoned_copy
 
-NAN = 300
-"""The token whose embedding is not a number."""
 BAD, GOOD = [5, NAN, 6], [11, 150, 42]
 SHARED = [20 + at for at in range(32)]
 """Two blocks."""
@@ -36,18 +35,10 @@ FILTERED = SamplingParams(
 GREEDY = SamplingParams(temperature=0.0, max_tokens=6, ignore_eos=True)
 
 
-def poisoned(llama: Oracle, folder: Path) -> Path:
-    """Copies the model; one row of its embedding, which is not the output layer's."""
-    shutil.copytree(llama.folder, folder)
-    weights = load_file(folder / "model.safetensors")
-    weights["model.embed_tokens.weight"][NAN] = math.nan
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    return folder
-
-
 @pytest.fixture(scope="module")
 def folder(llama: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return poisoned(llama, tmp_path_factory.mktemp("poisoned") / "model")
+    target = tmp_path_factory.mktemp("poisoned") / "model"
+    return poisoned_copy(llama.folder, target)
 
 
 @pytest.fixture(scope="module")
@@ -132,18 +123,24 @@ def test_every_kind_of_engine_goes_on(
         assert_only_bad_ends(llm, GREEDY)
 
 
-def test_its_blocks_are_not_found_by_others(config: EngineConfig) -> None:
-    """Unless one that ended well has had them, too."""
+def test_its_blocks_are_not_found_by_others(
+    config: EngineConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Unless one that ended well has had them, too; it is counted, and logged once."""
     with LLM.from_config(config) as llm:
         generate(llm, [[*SHARED, NAN, 7]], GREEDY)
         [first] = llm.generate([[*SHARED, 8]], GREEDY)
         generate(llm, [[*SHARED, NAN, 7]], GREEDY)
         [second] = llm.generate([[*SHARED, 8]], GREEDY)
+        counts = corrupted_counts(llm.get_metrics())
         assert_conserved(llm)
 
     assert first.cached_tokens == 0
     assert second.cached_tokens == len(SHARED)
     assert second.outputs[0].token_ids == first.outputs[0].token_ids
+    assert counts == {"model": 2}
+    [line] = [each for each in caplog.messages if each.startswith("corrupted output")]
+    assert DETAIL in line
 
 
 def test_who_shares_its_prefix_in_the_same_step_goes_on(config: EngineConfig) -> None:
@@ -166,6 +163,7 @@ def test_a_served_request_has_tokens(config: EngineConfig) -> None:
         found = [generate(llm, [BAD, GOOD], params) for _ in range(2)]
         generate(llm, [[*SHARED, NAN, 7]], params)
         [later] = llm.generate([[*SHARED, 8]], params)
+        counts = corrupted_counts(llm.get_metrics())
         assert_conserved(llm)
 
     for bad, good in found:
@@ -175,3 +173,18 @@ def test_a_served_request_has_tokens(config: EngineConfig) -> None:
         assert not any(math.isnan(n) for each in bad.logprobs for n in each.logprobs)
         assert good.token_ids == alone.token_ids
     assert later.cached_tokens == 0
+    assert counts == {"model": 3}
+
+
+def test_an_embedding_that_is_not_finite_ends_its_request(config: EngineConfig) -> None:
+    """The client learns why, and the next ones get their vectors."""
+    model = replace(config.model, convert="embed")
+    with LLM.from_config(replace(config, model=model)) as llm:
+        with pytest.raises(RequestError, match="its hidden states are not finite"):
+            llm.embed([BAD])
+        [good] = llm.embed([GOOD])
+        counts = corrupted_counts(llm.get_metrics())
+        assert_conserved(llm)
+
+    assert bool((good.outputs.data != 0).any())
+    assert counts == {"model": 1}

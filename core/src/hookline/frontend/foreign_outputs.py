@@ -6,107 +6,74 @@ told of: everything behind this check, and every client, gets what it may rely o
 
 import math
 from array import array
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable
 from typing import get_args
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import asdict, astuple, replace
 
-from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
-from hookline.events import StepEvents, StepOutput
+from hookline.events import Finished, NewTokens, StepEvents, StepOutput
 from hookline.finish_cause import Corrupted, FinishCause
 from hookline.pooling import VECTORS
 from hookline.request import Origin, TokenLogprobs
-from hookline_registry import Failure, isolate
+from hookline_registry import isolate
 
-_CAUSES = get_args(FinishCause)
-_Event = Queued | Scheduled | Preempted | NewTokens | Finished
+_KINDS = ("queued", "scheduled", "preempted", "new_tokens", "finished")
 
 
 def checked(
     output: StepOutput, known: Container[int], vocab_size: int
 ) -> tuple[StepOutput, dict[int, Corrupted]]:
-    """Returns an output without events that cannot be.
+    """Returns an output in which the requests have ended of events that cannot be.
 
-    Args:
-        output: The output of an engine.
-        known: Ids of the requests whose events matter.
-        vocab_size: Number of token ids.
-
-    Returns:
-        The output, in which the requests of such events have ended, and why they have,
-        by their ids: the engine must end them, too.
+    The causes by id come with it: the engine must end these requests, too. Events of
+    requests that are not `known` do not matter.
     """
-    events, flaws = output.events, dict[int, Corrupted]()
-    lists = (
-        events.queued,
-        events.scheduled,
-        events.preempted,
-        events.new_tokens,
-        events.finished,
-    )
-    for event in (each for some in lists for each in some):
+    flaws: dict[int, Corrupted] = {}
+    lists = {kind: getattr(output.events, kind) for kind in _KINDS}
+    for event in (each for some in lists.values() for each in some):
         if event.request_id in known and event.request_id not in flaws:
             # Even a comparison may raise: what is compared may be of any class.
-            flaw = isolate(_flaw, event, vocab_size)
-            if isinstance(flaw, Failure):
-                flaw = flaw.summary
-            if flaw:
-                detail = f"the engine gave {flaw}"
+            if (flaw := isolate(_flaw, event, vocab_size)) is not None:
+                detail = f"the engine gave {getattr(flaw, 'summary', flaw)}"
                 flaws[event.request_id] = Corrupted(detail, Origin.ENGINE)
     if not flaws:
         return output, flaws
-    queued, scheduled, preempted, new_tokens, finished = (
-        [each for each in some if each.request_id not in flaws] for some in lists
-    )
-    ended = [Finished(each, output.at, flaws[each], 0) for each in flaws]
-    left = StepEvents(
-        queued=queued,
-        scheduled=scheduled,
-        preempted=preempted,
-        new_tokens=new_tokens,
-        finished=[*finished, *ended],
-        evictions=events.evictions,
-        cache_changes=events.cache_changes,
-    )
-    return replace(output, events=left), flaws
+    for kind, some in lists.items():
+        lists[kind] = [each for each in some if each.request_id not in flaws]
+    lists["finished"] += [Finished(each, output.at, flaws[each], 0) for each in flaws]
+    events = StepEvents(**{**asdict(output.events), **lists})
+    return replace(output, events=events), flaws
 
 
-def _flaw(event: _Event, vocab_size: int) -> str:
-    """Returns what cannot be in an event; empty if all can."""
+def _flaw(event: NewTokens | Finished, vocab_size: int) -> str | None:
+    """Returns what cannot be in an event, of whatever kind; None if all can."""
     numbers = [each for each in astuple(event) if isinstance(each, int | float)]
     if not all(each >= 0 for each in numbers):  # false for not-a-numbers, too
         return "a negative number"
     if isinstance(event, NewTokens):
-        return _flaw_of_tokens(event, vocab_size)
+        if not _are_tokens(event.token_ids, vocab_size):
+            return "a token that is not in the vocabulary"
+        if event.logprobs is not None and len(event.logprobs) != len(event.token_ids):
+            return "log-probabilities of other tokens"
+        entries = (*(event.logprobs or ()), *(event.prompt_logprobs or ()))
+        if not all(_is_good(each, vocab_size) for each in entries):
+            return "log-probabilities that are none"
     if isinstance(event, Finished):
-        if not isinstance(event.cause, _CAUSES):
+        if not isinstance(event.cause, get_args(FinishCause)):
             return "an end without a cause"
         vectors = VECTORS.read(event.sections) if event.sections else None
         # The sum is a number only if all are.
         if vectors is not None and not math.isfinite(sum(array("f", vectors.values))):
             return "a vector that is not finite"
-    return ""
+    return None
 
 
-def _flaw_of_tokens(event: NewTokens, vocab_size: int) -> str:
-    if not _are_tokens(event.token_ids, vocab_size):
-        return "a token that is not in the vocabulary"
-    entries = event.logprobs
-    if entries is not None and len(entries) != len(event.token_ids):
-        return "log-probabilities of other tokens"
-    for some in (entries, event.prompt_logprobs):
-        if some is not None and not _are_logprobs(some, vocab_size):
-            return "log-probabilities that are none"
-    return ""
-
-
-def _are_logprobs(entries: Sequence[TokenLogprobs], vocab_size: int) -> bool:
-    return all(
-        _are_tokens(each.token_ids, vocab_size)
-        and 0 < len(each.token_ids) == len(each.logprobs)
-        and all(number < math.inf for number in each.logprobs)  # nor not-a-number
-        and each.rank > 0
-        for each in entries
+def _is_good(entry: TokenLogprobs, vocab_size: int) -> bool:
+    return (
+        _are_tokens(entry.token_ids, vocab_size)
+        and 0 < len(entry.token_ids) == len(entry.logprobs)
+        and all(number < math.inf for number in entry.logprobs)  # nor not-a-number
+        and entry.rank > 0
     )
 
 

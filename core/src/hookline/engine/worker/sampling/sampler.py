@@ -1,17 +1,14 @@
 """Samples tokens from a step's logits, all requests of the step at once.
 
 Logits processors come first, then for requests that are not greedy temperature, top-k,
-top-p and min-p. Log-probabilities are those of the unmodified logits. A token is drawn
-by inverting the cumulative distribution in the order of the vocabulary with one number
-that depends on seed and position only: a request's tokens depend neither on its
-neighbours nor on drafts proposed with certainty. Drafts with probabilities are sampled
-by rejection. Where logits are not finite, whoever draws gives `NO_TOKEN`: that the
-tokens tell costs no pass over the logits, and no wait of its own.
+top-p and min-p. Log-probabilities are those of the unmodified logits. Drafts with
+probabilities are sampled by rejection. Where logits are not finite, whoever draws gives
+`NO_TOKEN`: that the tokens tell costs no pass over the logits, and no wait of its own.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,14 +25,9 @@ from hookline.engine.worker.sampling.sampling_state import SamplingState
 from hookline.finish_cause import Corrupted, FinishCause
 from hookline.request import Origin, TokenLogprobs
 from hookline_kernels import CPU
-from hookline_kernels.drawing import (
-    NEGATIVE_INFINITY,
-    NO_TOKEN,
-    split_mix,
-    uniforms,
-)
-from hookline_kernels.rejection import DraftLayout
-from hookline_kernels.sampling import ChosenSampling, choose_sampling, distributions
+from hookline_kernels.drawing import NEGATIVE_INFINITY, NO_TOKEN
+from hookline_kernels.row_drawing import RowDrawing
+from hookline_kernels.sampling import ChosenSampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +140,12 @@ class Sampler:
             allows: Whether requests go on whose logits are not finite: what is not
                 counts as −∞, and token 0 is sampled if nothing is.
         """
-        self._allows = allows
-        self._batch = batch
-        self._state = state
-        self._chosen = chosen or choose_sampling(torch.float32)
-        self._device = device
+        self._batch, self._state, self._allows = batch, state, allows
+        self._drawing = RowDrawing(
+            state.drawing, batch.token_ids, batch.num_prompt_tokens, chosen, device
+        )
+        self._tensor = self._drawing.tensor
         self.prepares = state.processors.prepares
-        is_here = device.type == "cpu"
-        self._tensor = torch.from_numpy if is_here else self._copied
 
     def sample(
         self,
@@ -175,9 +165,10 @@ class Sampler:
             wanted = np.flatnonzero(self._state.num_logprobs[rows] >= 0)
             raw = logits[self._tensor(wanted)] if len(wanted) else None
             failed = self._process(logits, rows, ends, nodes)
-        token_ids = self._draw_each(logits, rows, ends)
+        token_ids = self._drawing.draw(logits, rows, ends)
         if drawn is not None:
-            self._reject(logits, rows, ends, drawn, token_ids)
+            drafts = drawn.sequences, drawn.probabilities
+            self._drawing.reject(logits, rows, ends, *drafts, token_ids)
         if given is not None:  # a processor may have hidden it
             token_ids = token_ids.masked_fill(~given, NO_TOKEN)
         tokens, corrupted = token_ids.cpu().numpy(), {}
@@ -204,7 +195,7 @@ class Sampler:
         at = self._tensor(places)
         if self._allows:
             own = logits[at].float().nan_to_num_(*[NEGATIVE_INFINITY] * 3)
-            tokens[places] = self._draw_each(own, rows[places], ends[places]).cpu()
+            tokens[places] = self._drawing.draw(own, rows[places], ends[places]).cpu()
         np.maximum(tokens, 0, out=tokens)
         was_good = [False] * len(places) if given is None else given[at].tolist()
         return {
@@ -255,72 +246,6 @@ class Sampler:
             batch=self._batch,
         )
 
-    def _draw_each(
-        self, logits: torch.Tensor, rows: Int64, ends: Int64
-    ) -> torch.Tensor:
-        """Samples the likeliest token of greedy rows and draws those of the others.
-
-        Returns:
-            [S] int64 on the logits' device.
-        """
-        is_random = self._state.temperature[rows] > 0
-        if not is_random.any():
-            return self._chosen.argmax(logits)
-        is_filtered = is_random & self._state.has_filters[rows]
-        token_ids = torch.empty(len(rows), dtype=torch.int64, device=self._device)
-        for chosen, choose in (
-            (~is_random, self._best),
-            (is_random & ~is_filtered, self._draw),
-            (is_filtered, self._draw_filtered),
-        ):
-            indices = np.flatnonzero(chosen)
-            if len(indices) == len(rows):
-                return choose(logits, rows, ends)
-            if len(indices):
-                at = self._tensor(indices)
-                token_ids[at] = choose(logits[at], rows[indices], ends[indices])
-        return token_ids
-
-    def _best(self, logits: torch.Tensor, _rows: Int64, _ends: Int64) -> torch.Tensor:
-        return self._chosen.argmax(logits)
-
-    def _reject(
-        self,
-        logits: torch.Tensor,
-        rows: Int64,
-        ends: Int64,
-        drawn: DrawnDrafts,
-        token_ids: torch.Tensor,
-    ) -> None:
-        """Replaces drawn tokens by the outcome of rejection sampling."""
-        indices = drawn.sequences
-        chosen, behind = rows[indices], ends[indices]
-        is_none = token_ids < 0
-        layout = DraftLayout(chosen)
-        at, first = layout.is_draft, layout.firsts
-        drafts = self._batch.token_ids[chosen[at], behind[at]].astype(np.int64)
-        verified = self._chosen.reject(
-            self._tensor(drafts),
-            self._tensor(layout.starts),
-            self._tensor(drawn.probabilities),
-            distributions(
-                logits[self._tensor(indices)],
-                self._tensor(self._state.temperature[chosen]),
-                self._filters(chosen) if self._state.has_filters[chosen].any() else None,
-            ),
-            accept_points=self._tensor(
-                self._uniforms(chosen[at], behind[at], accepting=True)
-            ),
-            next_points=self._points(chosen[first], behind[first]),
-        )
-        settled, tokens = layout.settle(
-            drafts,
-            verified.num_accepted.cpu().numpy(),
-            verified.next_tokens.cpu().numpy(),
-        )
-        token_ids[self._tensor(indices[settled])] = self._tensor(tokens)
-        token_ids.masked_fill_(is_none, NO_TOKEN)
-
     def _logprobs(
         self,
         raw: torch.Tensor | None,
@@ -334,43 +259,3 @@ class Sampler:
         found = log_probabilities(raw, allows=self._allows)
         entries = top_logprobs(found, self._tensor(tokens[wanted]), counts.tolist())
         return dict(zip(wanted.tolist(), entries, strict=True))
-
-    def _draw(self, logits: torch.Tensor, rows: Int64, ends: Int64) -> torch.Tensor:
-        temperatures = self._tensor(self._state.temperature[rows])
-        return self._chosen.draw(logits, temperatures, self._points(rows, ends))
-
-    def _draw_filtered(
-        self, logits: torch.Tensor, rows: Int64, ends: Int64
-    ) -> torch.Tensor:
-        temperatures, points = self._state.temperature[rows], self._points(rows, ends)
-        top_k, top_p, min_p = self._filters(rows)
-        return self._chosen.draw_filtered(
-            logits,
-            self._tensor(temperatures),
-            points,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-        )
-
-    def _filters(self, rows: Int64) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Returns top-k, top-p and min-p: [S] each."""
-        state = self._state
-        top_k, top_p, min_p = state.top_k[rows], state.top_p[rows], state.min_p[rows]
-        return self._tensor(top_k), self._tensor(top_p), self._tensor(min_p)
-
-    def _copied(self, array: npt.NDArray[Any]) -> torch.Tensor:
-        """Copies an array to the device without waiting for it."""
-        return torch.from_numpy(array).to(self._device, non_blocking=True)
-
-    def _points(self, rows: Int64, ends: Int64) -> torch.Tensor:
-        """Returns where in its cumulative distribution each token lies: [S]."""
-        return self._tensor(self._uniforms(rows, ends))
-
-    def _uniforms(
-        self, rows: Int64, ends: Int64, *, accepting: bool = False
-    ) -> npt.NDArray[np.float64]:
-        """Returns [S] numbers in [0, 1); others for accepting drafts."""
-        positions = ends - self._batch.num_prompt_tokens[rows]
-        seeds = self._state.seeds[rows]
-        return uniforms(split_mix(~seeds) if accepting else seeds, positions)
