@@ -98,6 +98,16 @@ def test_only_the_corrupted_request_ends(engine: LLM, params: SamplingParams) ->
     assert_only_bad_ends(engine, params)
 
 
+def test_steps_are_replayed_as_before(
+    engine: LLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A step with a not-a-number proves nothing against the replay of its size."""
+    for _ in range(4):
+        generate(engine, [BAD], GREEDY)
+
+    assert not [each for each in caplog.messages if "not replayed" in each]
+
+
 @pytest.mark.parametrize(
     "variant",
     [

@@ -226,3 +226,17 @@ def test_a_block_is_proven_only_for_its_content() -> None:
     cache.free(second)
 
     assert cache.find_prefix(request([5, 6, 7, 8, 9])) == []
+
+
+def test_what_a_preempted_request_has_left_is_distrusted() -> None:
+    """Its result may come when its blocks are free again."""
+    cache = manager()
+    bad = computed(cache, [1, 2, 3, 4, 5])
+    cache.free(bad)
+    assert cache.pool.num_reusable == 2
+
+    cache.distrust(bad)
+
+    assert cache.find_prefix(request([1, 2, 3, 4, 5])) == []
+    assert cache.pool.num_reusable == 0
+    assert cache.pool.num_free == cache.pool.num_blocks

@@ -229,7 +229,6 @@ def _decode_kernel(  # noqa: PLR0917 - a kernel takes no keywords
         Scoring(window, inner, outer, slope, capped, sloped),
         masked=True,
         windowed=False,
-        spares=False,
         block_size=block_size,
         step=step,
     )

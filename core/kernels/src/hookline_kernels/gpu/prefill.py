@@ -217,8 +217,8 @@ def _walk_causally(  # noqa: PLR0917 - a kernel takes no keywords
                 scoring,
                 masked=masked,
                 windowed=windowed,
-                spares=True,
                 block_size=block_size,
                 step=step,
+                spares=True,
             )
     return state

@@ -82,9 +82,9 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
     scoring: Scoring,
     masked: tl.constexpr,
     windowed: tl.constexpr,
-    spares: tl.constexpr,
     block_size: tl.constexpr,
     step: tl.constexpr,
+    spares: tl.constexpr = False,
 ) -> SoftmaxState:
     """Processes tokens `begin` … `end` − 1 of one request and one KV head.
 
@@ -101,10 +101,10 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
         masked: Whether a row does not attend to all of the tokens, or `end` − `begin`
             is not a multiple of `step`.
         windowed: Whether the window applies.
-        spares: Whether rows that do not attend to a not-a-number must be spared it,
-            which a weight of 0 does not do.
         block_size: Tokens in a block of the cache.
         step: Tokens processed at a time.
+        spares: Whether rows that do not attend to a not-a-number must be spared it,
+            which a weight of 0 does not do.
 
     Returns:
         The new state.

@@ -230,13 +230,14 @@ class BlockPool:
         for block_id in block_ids:
             self._blocks[block_id].is_proven = True
 
-    def distrust(self, block_ids: Sequence[int]) -> None:
-        """Makes used blocks unfindable, but for those that are proven."""
-        for block_id in block_ids:
-            block = self._blocks[block_id]
-            if block.block_hash is not None and not block.is_proven:
+    def distrust(self, block_hashes: Sequence[bytes]) -> None:
+        """Makes content unfindable, used or not, unless it is proven."""
+        for block_hash in block_hashes:
+            block = self._by_hash.get(block_hash)
+            if block is not None and not block.is_proven:
                 for listener in self.listeners:
-                    listener.block_distrusted(block_id, block.block_hash)
+                    listener.block_distrusted(block.block_id, block_hash)
+                self._num_reusable -= block.references == 0
                 self._uncache(block)
 
     def find_cached(self, block_hash: bytes) -> int | None:

@@ -126,7 +126,7 @@ class KVCacheManager:
         Nothing of it is cached from now on, and what another request has proved stays.
         """
         request.is_provisional = True
-        self.pool.distrust(request.block_ids)
+        self.pool.distrust(request.block_hashes)
 
     def reset_prefix_cache(self) -> None:
         """Drops every reusable prefix; running requests keep their blocks."""
