@@ -16,11 +16,14 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.config.executor import OnNonFinite
+from hookline.config.cache import KVCacheDtype
+from hookline.config.executor import Kernels, OnNonFinite
+from hookline.config.model import Dtype, Quantization
 from hookline.exceptions import RequestError
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import FinishReason
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 from hookline_testing.poisoned_model import NAN_TOKEN as NAN
 from hookline_testing.poisoned_model import corrupted_counts, poisoned_copy
@@ -108,27 +111,30 @@ def test_steps_are_replayed_as_before(
     assert not [each for each in caplog.messages if "not replayed" in each]
 
 
-@pytest.mark.parametrize(
-    "variant",
-    [
-        {"scheduler": SchedulerConfig(async_scheduling=True)},
-        {"executor": ExecutorConfig(kernels="torch")},
-        {"cache": CacheConfig(num_kv_blocks=64, kv_cache_dtype="int8")},
-        {"cache": CacheConfig(num_kv_blocks=64, kv_cache_dtype="fp8_e4m3")},
-        {"model": {"dtype": "bfloat16"}},
-        {"model": {"quantization": "w8a16"}},
-        {"speculative": {"method": "ngram", "num_speculative_tokens": 3}},
-    ],
-    ids=["ahead", "torch", "int8", "fp8", "bfloat16", "w8a16", "ngram"],
-)
-def test_every_kind_of_engine_goes_on(
-    config: EngineConfig, variant: dict[str, object]
-) -> None:
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
+VARIANTS: dict[str, dict[str, object]] = {
+    "ahead": {"scheduler": SchedulerConfig(async_scheduling=True)},
+    "torch": {"executor": ExecutorConfig(kernels=Kernels.TORCH)},
+    "int8": {"cache": CacheConfig(kv_cache_dtype=KVCacheDtype.INT8)},
+    "fp8": {"cache": CacheConfig(kv_cache_dtype=KVCacheDtype.FP8_E4M3)},
+    "bfloat16": {"model": {"dtype": Dtype.BFLOAT16}},
+    "w8a16": {"model": {"quantization": Quantization.W8A16}},
+    "ngram": {"speculative": NGRAM},
+}
+
+
+@pytest.mark.parametrize("name", essential(VARIANTS, "ahead", "torch", "fp8"))
+def test_every_kind_of_engine_goes_on(config: EngineConfig, name: str) -> None:
     """Whatever computes, keeps and verifies."""
-    changed = dict(variant)
-    if isinstance(model := changed.get("model"), dict):
-        changed["model"] = replace(config.model, **model)
-    with LLM.from_config(replace(config, **changed)) as llm:
+    changes = {
+        key: replace(getattr(config, key), **change)
+        if key == "model" and isinstance(change, dict)
+        else change
+        for key, change in VARIANTS[name].items()
+    }
+    if isinstance(cache := changes.get("cache"), CacheConfig):
+        changes["cache"] = replace(cache, num_kv_blocks=64)
+    with LLM.from_config(replace(config, **changes)) as llm:
         assert_only_bad_ends(llm, FILTERED)
         assert_only_bad_ends(llm, GREEDY)
 

@@ -34,8 +34,9 @@ def checked(
         if event.request_id in known and event.request_id not in flaws:
             # Even a comparison may raise: what is compared may be of any class.
             if (flaw := isolate(_flaw, event, vocab_size)) is not None:
-                detail = f"the engine gave {getattr(flaw, 'summary', flaw)}"
-                flaws[event.request_id] = Corrupted(detail, Origin.ENGINE)
+                what = flaw if isinstance(flaw, str) else "what is of a wrong type"
+                cause = Corrupted(f"the engine gave {what}", Origin.ENGINE)
+                flaws[event.request_id] = cause
     if not flaws:
         return output, flaws
     for kind, some in lists.items():
