@@ -11,7 +11,7 @@ from hookline.finish_cause import FinishCause
 from hookline.request import GenerateRequest
 from hookline.step import SleepLevel
 
-SCHEMA_VERSION = 53
+SCHEMA_VERSION = 54
 """Version of all structs that cross a process boundary or are recorded.
 
 Increment it when one of them changes.
