@@ -26,7 +26,7 @@ from hookline.payloads import (
     HttpExchange,
     PageStats,
 )
-from hookline.request import RequestFacts, Slo
+from hookline.request import Origin, RequestFacts, Slo
 from hookline.request_limits import LIMITS
 from hookline.sampling_params import SamplingParams
 from hookline.startup_timer import StartupPhase
@@ -138,6 +138,7 @@ JUDGED = dataclasses.replace(
     facts=RequestFacts(tenant="acme", slo=Slo(ttft=1.0)),
     forward_seconds=3.0,
     execute_seconds=4.0,
+    corrupted_by=Origin.MODEL,
 )
 
 REJECTED = dataclasses.replace(
@@ -688,6 +689,9 @@ EXPECTED: dict[str, Numbers] = {
         ("overloaded_tokens",): 0,
         ("limit_exceeded",): 1,
         ("rate_limit_exceeded",): 1,
+    },
+    "hookline_requests_corrupted": {
+        (origin.value,): int(origin is Origin.MODEL) for origin in Origin
     },
     "hookline_requests_over_limit": {
         (limit.name,): int(limit.name == "stop") for limit in LIMITS

@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from hookline.finish_cause import FinishCause
-from hookline.request import FinishReason, TokenLogprobs
+from hookline.request import FinishReason, Origin, TokenLogprobs
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.stats.step_work import (
@@ -120,6 +120,7 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
         output_tokens: Number of tokens that it generated.
         stored_prompt_tokens: Number of prompt tokens that it added to the prefix cache.
         sections: Results of extensions for its client, which observers do not get.
+        corrupted_by: Whose output was corrupted, if it was served nevertheless.
     """
 
     request_id: int
@@ -128,6 +129,7 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     output_tokens: int
     stored_prompt_tokens: int = 0
     sections: Sections = NO_SECTIONS
+    corrupted_by: Origin | None = None
 
     @property
     def reason(self) -> FinishReason:

@@ -1,10 +1,10 @@
 """Causes of a request's end, each with its details."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 
-from hookline.request import FinishReason
+from hookline.request import FinishReason, Origin
 
 
 class _Cause(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -96,6 +96,24 @@ class Failed(_Cause, frozen=True, tag="failed"):
         return self.detail
 
 
+class Corrupted(Failed, frozen=True, tag="corrupted"):
+    """The request's tokens depend on what is not finite, or is no token.
+
+    Attributes:
+        origin: Whose output it was.
+        is_served: Whether the request goes on nevertheless.
+    """
+
+    origin: Origin
+    is_served: bool = False
+
+    @classmethod
+    def logits(cls, origin: Origin, *, is_served: bool = False) -> Self:
+        """Tells whose logits are not finite."""
+        whose = origin.value.replace("_", " ")
+        return cls(f"the {whose} gave logits that are not finite", origin, is_served)
+
+
 class Rejected(_Cause, frozen=True, tag="rejected"):
     """The request was refused before it reached the engine.
 
@@ -125,5 +143,6 @@ FinishCause = (
     | Aborted
     | TimedOut
     | Failed
+    | Corrupted
     | Rejected
 )

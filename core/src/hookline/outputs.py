@@ -18,8 +18,8 @@ class CompletionOutput:
         logprobs: One entry for each of `token_ids`, or None if not requested.
         finish_reason: Why the completion ended; None until it has.
         stop_reason: Stop string or stop token id that ended the completion,
-            or `timeout` if its deadline did. None if another cause, such as the
-            model's end-of-text token, ended it.
+            `timeout` if its deadline did, or what was corrupted if that did. None if
+            another cause, such as the model's end-of-text token, ended it.
         output_tokens: Number of tokens generated so far.
         draft_tokens: Number of draft tokens verified so far.
         accepted_tokens: Number of `draft_tokens` that were accepted.

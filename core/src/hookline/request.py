@@ -34,6 +34,15 @@ class FinishReason(StrEnum):
     TIMEOUT = "timeout"
 
 
+class Origin(StrEnum):
+    """Whose output was corrupted."""
+
+    MODEL = "model"
+    LOGITS_PROCESSOR = "logits_processor"
+    PROPOSER = "proposer"
+    ENGINE = "engine"
+
+
 class Slo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Service-level objectives: upper bounds in seconds; None sets none.
 
@@ -195,6 +204,7 @@ class Request:
         line: What the choices of one client's request share; None without its id.
         is_follower: Whether it is a choice that queued behind one of the same request.
         last_step: Number of the last step that was planned to compute it; 0 before.
+        corrupted_by: Whose output for it was corrupted, if it is served nevertheless.
     """
 
     inner: GenerateRequest
@@ -227,6 +237,7 @@ class Request:
     line: Line | None = None
     is_follower: bool = False
     last_step: int = 0
+    corrupted_by: Origin | None = None
 
     def __post_init__(self) -> None:
         inner = self.inner

@@ -181,7 +181,7 @@ class StepResult:
             drafts, the accepted ones and the token after them.
         logprobs: Log-probabilities of new tokens and of prompts.
         failed: Causes of errors by request id; these requests end, and their tokens in
-            this result are invalid.
+            this result are invalid, but for those that are `Corrupted` and served.
         execution: What it took to compute them.
         drafts: Drafts for the next step by request id.
         sections: What extensions add, by their names.

@@ -63,8 +63,11 @@ def pooling_output(output: RequestOutput) -> PoolingRequestOutput:
         RequestError: The request ended without its vectors.
     """
     if output.vectors is None:
-        reason = output.outputs[0].finish_reason
-        raise RequestError(f"a prompt was not embedded: its request ended by {reason}")
+        ended = output.outputs[0]
+        why = f": {ended.stop_reason}" if ended.stop_reason else ""
+        raise RequestError(
+            f"a prompt was not embedded: its request ended by {ended.finish_reason}{why}"
+        )
     return PoolingRequestOutput(
         outputs=PoolingOutput(as_array(output.vectors)),
         prompt_token_ids=output.prompt_token_ids,

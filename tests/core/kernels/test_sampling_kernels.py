@@ -1,11 +1,14 @@
 """Compiled sampling equals the torch reference, and draws what it should."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 
+from hookline_kernels.drawing import NO_TOKEN
 from hookline_kernels.sampling import (
+    REFERENCE_SAMPLING,
     ChosenSampling,
     choose_sampling,
     draw_reference,
@@ -60,19 +63,59 @@ def test_argmax_is_the_first_of_the_largest(
         ([-3.0, -1.0, -1.0, -2.0], 1),
         ([-0.0, 0.0, -1.0], 0),
         ([-1.0, -0.0, 0.0], 1),
-        ([-INFINITY, -INFINITY], 0),
         ([-INFINITY, -1e30], 1),
-        ([1.0, INFINITY, INFINITY], 1),
-        ([1.0, math.nan, 2.0], 1),
+        ([3e38, -3e38], 0),
     ],
 )
 def test_argmax_of_special_numbers(
     chosen: ChosenSampling, dtype: torch.dtype, row: list[float], best: int
 ) -> None:
-    """Signs, infinities and not-a-numbers are ordered as in torch."""
+    """Signs and −∞ are ordered as in torch."""
     logits = torch.tensor([row], dtype=dtype)
 
     assert chosen.argmax(logits).tolist() == [best]
+
+
+BROKEN = [
+    [-INFINITY, -INFINITY],
+    [1.0, INFINITY],
+    [math.nan, 2.0],
+    [1.0, -math.nan],
+    [-INFINITY, -math.nan],
+    [math.nan, INFINITY],
+]
+
+
+@pytest.mark.parametrize("width", [2, 513, 1500])
+@pytest.mark.parametrize("which", ["chosen", "reference"])
+def test_rows_without_a_distribution_have_no_token(
+    chosen: ChosenSampling, dtype: torch.dtype, width: int, which: str
+) -> None:
+    """However they are sampled, wherever it is; the rows between them have theirs."""
+    sampling = chosen if which == "chosen" else REFERENCE_SAMPLING
+    logits = some_logits((2 * len(BROKEN), width), dtype)
+    clean = logits.clone()
+    for index, row in enumerate(BROKEN):
+        logits[2 * index] = -INFINITY if row == [-INFINITY] * 2 else 0.0
+        logits[2 * index, [0, width - 1]] = torch.tensor(row, dtype=dtype)
+    ones, count = torch.ones(len(logits)), len(logits)
+    points = torch.full((count,), 0.7, dtype=torch.float64)
+    filters = {
+        "top_k": torch.full((count,), min(5, width)),
+        "top_p": torch.full((count,), 0.9),
+        "min_p": torch.zeros(count),
+    }
+    draws: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        sampling.argmax,
+        lambda rows: sampling.draw(rows, ones, points),
+        lambda rows: sampling.draw_filtered(rows, ones, points, **filters),
+    ]
+
+    for each in draws:
+        found, wanted = each(logits), each(clean)
+        assert found[::2].tolist() == [NO_TOKEN] * len(BROKEN)
+        assert torch.equal(found[1::2], wanted[1::2])
+        assert (wanted >= 0).all()
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -193,3 +193,50 @@ def test_reset_forgets_and_later_blocks_are_entered_again() -> None:
 
     assert found_after_reset == []
     assert cache.find_prefix(request([1, 2, 3])) == anew.block_ids[:1]
+
+
+def test_distrusted_blocks_are_not_found_but_proven_ones_are() -> None:
+    """Who ended well has proved what it shares with a request that is corrupted."""
+    cache = manager()
+    good = computed(cache, [1, 2, 3, 4, 5])
+    cache.prove(good)
+    bad = request([1, 2, 3, 4, 6, 7, 8])
+    assert cache.allocate(bad, cache.find_prefix(bad), 3)
+    cache.cache_full_blocks(bad, 7)
+    assert len(cache.find_prefix(request([1, 2, 3, 4, 6, 7, 9]))) == 3
+
+    cache.distrust(bad)
+    cache.free(bad)
+    cache.free(good)
+
+    assert len(cache.find_prefix(request([1, 2, 3, 4, 6, 7, 9]))) == 2
+    assert cache.pool.num_used == 0
+
+
+def test_a_block_is_proven_only_for_its_content() -> None:
+    """Its next content has to be proved again, and the last token proves no block."""
+    cache = manager(num_blocks=2)
+    first = computed(cache, [1, 2, 3, 4])
+    cache.prove(first)
+    cache.free(first)
+    assert len(cache.find_prefix(request([1, 2, 3, 4, 5]))) == 2
+    second = computed(cache, [5, 6, 7, 8])
+
+    cache.distrust(second)
+    cache.free(second)
+
+    assert cache.find_prefix(request([5, 6, 7, 8, 9])) == []
+
+
+def test_what_a_preempted_request_has_left_is_distrusted() -> None:
+    """Its result may come when its blocks are free again."""
+    cache = manager()
+    bad = computed(cache, [1, 2, 3, 4, 5])
+    cache.free(bad)
+    assert cache.pool.num_reusable == 2
+
+    cache.distrust(bad)
+
+    assert cache.find_prefix(request([1, 2, 3, 4, 5])) == []
+    assert cache.pool.num_reusable == 0
+    assert cache.pool.num_free == cache.pool.num_blocks

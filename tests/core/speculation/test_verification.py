@@ -5,7 +5,7 @@ import numpy as np
 
 from hookline.engine.kv_cache.block_pool import BlockPool
 from hookline.engine.worker.input_batch import InputBatch
-from hookline.engine.worker.verification import verify
+from hookline_kernels.draft_verification import verify
 from hookline.events import StepRecord, VerifiedDrafts
 from hookline.sampling_params import SamplingParams
 from hookline.stats.step_work import StepWork

@@ -173,6 +173,9 @@ def weighted_values(
 ) -> torch.Tensor:
     """Returns attention [b, heads, n, value dim].
 
+    A query that does not attend to a not-a-number, wherever it may be in the cache,
+    gets what it would get without it.
+
     Args:
         query: [b, heads, n, key dim].
         key: [b, KV heads, s, key dim].
@@ -182,6 +185,28 @@ def weighted_values(
             without, which only plain layers allow.
         distances: Keys' positions minus queries', in the mask's shape.
     """
+    found = _weighted(query, key, value, layer, mask, distances)
+    if found.device.type == "cpu" and bool(found.isfinite().all()):
+        return found
+    # A weight of 0 does not suffice, for it makes no 0 of a not-a-number.
+    sides = [side.nan_to_num(0.0, 0.0, 0.0) for side in (key, value)]
+    is_changed = [(new != old).any(-1) for new, old in zip(sides, (key, value))]
+    is_broken = (is_changed[0] | is_changed[1])[:, :, None]
+    seen = is_broken & (distances <= 0 if mask is None else mask)
+    group = query.shape[1] // key.shape[1]
+    is_spoilt = seen.any(-1, keepdim=True).repeat_interleave(group, 1)
+    found = _weighted(query, sides[0], sides[1], layer, mask, distances)
+    return found.masked_fill(is_spoilt, float("nan"))
+
+
+def _weighted(  # noqa: PLR0917 - as `weighted_values`
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    layer: AttentionLayer,
+    mask: torch.Tensor | None,
+    distances: torch.Tensor,
+) -> torch.Tensor:
     if layer.is_plain:
         return scaled_dot_product_attention(
             query,

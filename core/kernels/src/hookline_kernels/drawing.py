@@ -8,6 +8,8 @@ import numpy.typing as npt
 import torch
 
 NEGATIVE_INFINITY = float("-inf")
+NO_TOKEN = -1
+"""In place of a token that cannot be drawn, because there is no distribution."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -59,13 +61,16 @@ def invert_distribution(
     Args:
         probabilities: [R, vocabulary]; a token with probability 0 is never returned.
         points: [R] in [0, 1).
+
+    Returns:
+        [R] int64; `NO_TOKEN` where all probabilities are 0.
     """
     cumulative = probabilities.cumsum(-1, dtype=torch.float64)
     totals = cumulative[:, -1:].contiguous()
     found = torch.searchsorted(cumulative, points[:, None] * totals, right=True)
     # A point may round up to the total: take the last possible token.
     last = torch.searchsorted(cumulative, totals)
-    return torch.minimum(found, last)[:, 0]
+    return torch.minimum(found, last).masked_fill_(totals == 0, NO_TOKEN)[:, 0]
 
 
 def split_mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

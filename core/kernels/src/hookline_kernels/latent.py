@@ -65,6 +65,17 @@ def _hidden(batch: AttentionMetadata, index: int, length: int) -> torch.Tensor |
     return unseen_tokens(unseen, batch.seq_lens_tensor[index], places)
 
 
+def _weighted_sums(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Returns weights @ values, where a weight of 0 makes 0 of a not-a-number, too."""
+    found = weights @ values
+    if found.device.type == "cpu" and bool(found.isfinite().all()):
+        return found
+    numbers = values.nan_to_num(0.0, 0.0, 0.0)
+    is_broken = (numbers != values).any(-1, keepdim=True)
+    is_spoilt = weights @ is_broken.to(weights.dtype) != 0
+    return (weights @ numbers).masked_fill(is_spoilt, float("nan"))
+
+
 def _attend(
     query: torch.Tensor,
     keys: torch.Tensor,
@@ -89,5 +100,5 @@ def _attend(
             later = places > places[seen - len(rows) :, None]
             scores.masked_fill_(later[:, None], float("-inf"))
         weights = scores.softmax(-1).to(keys.dtype).flatten(0, 1)
-        found = weights @ keys[:seen, :width]
+        found = _weighted_sums(weights, keys[:seen, :width])
         output[first : first + len(rows)] = found.view(len(rows), heads, width)

@@ -1,4 +1,8 @@
-"""Samples one token per row of logits: by kernels, or in plain torch."""
+"""Samples one token per row of logits: by kernels, or in plain torch.
+
+A row that has a not-a-number or +∞, or nothing above −∞, has no distribution. All of
+these functions give `NO_TOKEN` for it: the maximum that they look for anyway tells.
+"""
 
 import logging
 from collections.abc import Callable
@@ -6,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hookline_kernels.drawing import invert_distribution
+from hookline_kernels.drawing import NO_TOKEN, invert_distribution, keep_likeliest
 from hookline_kernels.failure import KernelError
 from hookline_kernels.importing import import_compiled
 from hookline_kernels.platform import CPU, Platform
@@ -15,32 +19,10 @@ from hookline_kernels.rejection import Verified, reject_reference
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenSampling:
-    """The functions that sample.
-
-    Attributes:
-        argmax: Like `argmax_reference`.
-        draw: Like `draw_reference`.
-        name: `compiled`, `Triton` or `torch`.
-        reason: Why it fell back to torch; empty if it did not.
-        draw_filtered: Like `draw`, with the keywords `top_k` [R] int64, `top_p` and
-            `min_p` [R] float32, which the vocabulary's size, 1 and 0 turn off; None
-            if no kernel filters.
-        reject: Like `reject_reference`.
-    """
-
-    argmax: Callable[[torch.Tensor], torch.Tensor]
-    draw: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-    name: str
-    reason: str = ""
-    draw_filtered: Callable[..., torch.Tensor] | None = None
-    reject: Callable[..., Verified] = reject_reference
-
-
 def argmax_reference(logits: torch.Tensor) -> torch.Tensor:
     """Returns the first index of each row's largest logit: [R, vocabulary] → [R]."""
-    return logits.float().argmax(-1)
+    peaks, tokens = logits.float().max(-1)
+    return tokens.masked_fill_(~peaks.isfinite(), NO_TOKEN)
 
 
 def draw_reference(
@@ -56,9 +38,78 @@ def draw_reference(
     Returns:
         [R] int64.
     """
+    return invert_distribution(distributions(logits, temperatures), points)
+
+
+def draw_filtered_reference(
+    logits: torch.Tensor,
+    temperatures: torch.Tensor,
+    points: torch.Tensor,
+    *,
+    top_k: torch.Tensor,
+    top_p: torch.Tensor,
+    min_p: torch.Tensor,
+) -> torch.Tensor:
+    """Like `draw_reference`, from the tokens that three filters keep.
+
+    Args:
+        logits: [R, vocabulary]; −∞ is never drawn.
+        temperatures: [R] float32, above 0.
+        points: [R] float64 in [0, 1).
+        top_k: [R] int64; the vocabulary's size turns it off.
+        top_p: [R] float32; 1 turns it off.
+        min_p: [R] float32; 0 turns it off.
+
+    Returns:
+        [R] int64.
+    """
+    filters = top_k, top_p, min_p
+    return invert_distribution(distributions(logits, temperatures, filters), points)
+
+
+def distributions(
+    logits: torch.Tensor,
+    temperatures: torch.Tensor,
+    filters: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,
+) -> torch.Tensor:
+    """Returns what tokens are drawn from: [R, vocabulary] float32.
+
+    A row that has no distribution becomes zeros, so that no draft of it is accepted.
+
+    Args:
+        logits: [R, vocabulary].
+        temperatures: [R] float32, above 0.
+        filters: Top-k, top-p and min-p, [R] each; None without any.
+    """
     wide = logits.float()
-    wide = wide - wide.amax(-1, keepdim=True)  # exp must not overflow
-    return invert_distribution((wide / temperatures[:, None]).softmax(-1), points)
+    peaks = wide.amax(-1, keepdim=True)
+    exists = peaks.isfinite()
+    # Shifted, so that exp does not overflow.
+    wide = torch.where(exists, wide - peaks, 0.0) / temperatures[:, None]
+    if filters is not None:
+        wide = keep_likeliest(wide, *filters)
+    return wide.softmax(-1).mul_(exists)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenSampling:
+    """The functions that sample.
+
+    Attributes:
+        argmax: Like `argmax_reference`.
+        draw: Like `draw_reference`.
+        name: `compiled`, `Triton` or `torch`.
+        reason: Why it fell back to torch; empty if it did not.
+        draw_filtered: Like `draw_filtered_reference`.
+        reject: Like `reject_reference`.
+    """
+
+    argmax: Callable[[torch.Tensor], torch.Tensor]
+    draw: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+    name: str
+    reason: str = ""
+    draw_filtered: Callable[..., torch.Tensor] = draw_filtered_reference
+    reject: Callable[..., Verified] = reject_reference
 
 
 REFERENCE_SAMPLING = ChosenSampling(argmax_reference, draw_reference, "torch")

@@ -1,6 +1,7 @@
 """Runs a plugin's logits processor so that it fails only its own requests."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +12,14 @@ from hookline.engine.worker.sampling.logits_processor import (
     LogitsProcessor,
     SampledPositions,
 )
-from hookline.finish_cause import Failed, FinishCause
+from hookline.finish_cause import Corrupted, Failed, FinishCause
+from hookline.request import Origin
 from hookline.step import AdmittedSequence
 from hookline_registry import Failure, isolate
 
 _logger = logging.getLogger(__name__)
 
+_NO_MAXIMUM = "it left no finite maximum: no token can be sampled"
 _MAX_LOGGED = 10
 """Failures of one processor that are logged with their tracebacks."""
 
@@ -81,8 +84,11 @@ class GuardedProcessor:
             return
         is_good = part.amax(-1).isfinite()
         if not bool(is_good.all()):
-            bad_rows = working.rows[~is_good.cpu().numpy()]
-            self._fail(bad_rows, "it left no finite maximum: no token can be sampled")
+            # Where the model's logits were not finite, it is not to blame.
+            is_its_fault = ~is_good & logits[at].amax(-1).isfinite()
+            bad_rows = working.rows[is_its_fault.cpu().numpy()]
+            if len(bad_rows):
+                self._fail(bad_rows, _NO_MAXIMUM, kind=_corrupted)
             at, part = at[is_good], part[is_good]
         logits[at] = part
 
@@ -105,9 +111,14 @@ class GuardedProcessor:
         return False
 
     def _fail(
-        self, rows: Int64, reason: str, error: BaseException | None = None
+        self,
+        rows: Int64,
+        reason: str,
+        error: BaseException | None = None,
+        *,
+        kind: Callable[[str], Failed] = Failed,
     ) -> None:
-        cause = Failed(f"logits processor {self._name!r} failed: {reason}")
+        cause = kind(f"logits processor {self._name!r} failed: {reason}")
         self._failures.update(dict.fromkeys(rows.tolist(), cause))
         self._log(reason, error)
 
@@ -116,6 +127,10 @@ class GuardedProcessor:
         if self._num_logged <= _MAX_LOGGED:
             message = "Logits processor %r failed: %s"
             _logger.error(message, self._name, reason, exc_info=error)
+
+
+def _corrupted(detail: str) -> Failed:
+    return Corrupted(detail, Origin.LOGITS_PROCESSOR)
 
 
 def _renumbered(positions: SampledPositions) -> SampledPositions:

@@ -20,6 +20,13 @@ class Kernels(StrEnum):
     TORCH = "torch"
 
 
+class OnNonFinite(StrEnum):
+    """What becomes of a request whose logits are not finite."""
+
+    ERROR = "error"
+    ALLOW = "allow"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorConfig:
     """The executor, its device and its kernels.
@@ -59,6 +66,12 @@ class ExecutorConfig:
         "supports; torch runs the reference, the modules of transformers with "
         "plain tensor operations.",
         default=Kernels.AUTO,
+    )
+    on_non_finite: OnNonFinite = option(
+        "What becomes of a request for which the model's logits are not finite (a NaN, "
+        "+∞, or nothing above −∞): error ends it; allow samples from the finite ones, "
+        "and token 0 if there are none.",
+        default=OnNonFinite.ERROR,
     )
 
     @property

@@ -67,6 +67,8 @@ class CacheEventLog:
         else:
             self._events.append(BlocksRemoved(block_hashes=[block_hash]))
 
+    block_distrusted = block_evicted
+
     def cache_reset(self) -> None:
         """Replaces all events: earlier ones do not matter any more."""
         self._events = [CacheCleared()]

@@ -7,6 +7,7 @@ from hookline.clock import NANOSECONDS
 from hookline.events import Finished, NewTokens
 from hookline.exceptions import GrammarError, HooklineError
 from hookline.finish_cause import (
+    Corrupted,
     FinishCause,
     Rejected,
     StoppedByString,
@@ -141,7 +142,7 @@ class CompletionState:
         return isinstance(end.cause, StoppedByToken) and not keeps_stop
 
     def _stop_reason(self, cause: FinishCause) -> str | int | None:
-        """The client's stop string or stop token that ended it, or `timeout`."""
+        """The client's stop string or stop token, `timeout`, or what was corrupted."""
         match cause:
             case StoppedByString(text):
                 return text
@@ -150,6 +151,8 @@ class CompletionState:
                 return token_id if token_id in requested else None
             case TimedOut():
                 return cause.reason.value
+            case Corrupted():
+                return cause.detail
             case _:
                 return None
 

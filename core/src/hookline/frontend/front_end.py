@@ -34,6 +34,7 @@ from hookline.frontend.calls import PendingCalls, SleepOperations
 from hookline.frontend.client_request import ClientRequest, Deliver, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.extension import Extend, FrontEndParts
+from hookline.frontend.foreign_outputs import checked
 from hookline.frontend.input_processor import InputProcessor, check_types, completed
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
@@ -81,6 +82,7 @@ class FrontEnd:
         *,
         config: ObserverConfig | None = None,
         sleep_policy: SleepPolicy = SleepPolicy.WAIT,
+        is_foreign: bool = False,
         extend: Extend | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -91,6 +93,7 @@ class FrontEnd:
         self.engines = EngineSet(client, self._outputs_of, clock)
         self._is_closed = False
         self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
+        self._is_foreign = is_foreign
         self._calls = PendingCalls(client.index)
         extension = None if extend is None else extend(self._parts(observers))
         self.extension = extension
@@ -298,6 +301,11 @@ class FrontEnd:
     def _take_output(self, engine: EngineState, output: StepOutput) -> None:
         if output.events.cache_changes is not None:
             self.router.cache_changed(output.engine_index, output.events.cache_changes)
+        if self._is_foreign:
+            known, size = engine.accounting.in_flight, engine.facts.model.vocab_size
+            output, flaws = checked(output, known, size)
+            for request_id, flaw in flaws.items():
+                self.engines.send(engine, Finish([request_id], flaw))
         engine.update(output)
         facts = engine.accounting.facts_of(self.observers.observed_requests(output))
         iteration, stopped = engine.outputs.on_step_output(output)

@@ -8,7 +8,7 @@ from hookline.clock import Clock
 from hookline.config.extensions import KV_TRANSFER
 from hookline.events import Finished, NewTokens, StepOutput
 from hookline.exceptions import EngineDeadError
-from hookline.finish_cause import Aborted, Failed, FinishCause
+from hookline.finish_cause import Aborted, Corrupted, Failed, FinishCause
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.client_request import (
     ClientRequest,
@@ -16,9 +16,10 @@ from hookline.frontend.client_request import (
 )
 from hookline.frontend.text_stream import TextStream
 from hookline.pooling import VECTORS
-from hookline.request import GenerateRequest
+from hookline.request import GenerateRequest, Origin
 from hookline.sections import NO_SECTIONS
 from hookline.stats.iteration_stats import IterationStats
+from hookline_registry.failure_log import FailureLog
 
 Stopped = dict[FinishCause, list[int]]
 """Ids of requests that a stop string ended, by that cause."""
@@ -48,6 +49,7 @@ class OutputProcessor:
         self._clock = clock
         self._make_texts = make_texts
         self._completions: dict[int, CompletionState] = {}
+        self._corruptions = FailureLog("corrupted output")
 
     def add(
         self, client: ClientRequest, request_ids: Sequence[int], arrived_at: int
@@ -208,6 +210,8 @@ class OutputProcessor:
         if completion is None:
             return None
         request = completion.request
+        if isinstance(event.cause, Corrupted) or event.corrupted_by is not None:
+            self._log_corruption(event, request)
         if sections:
             request.vectors = VECTORS.read(sections)
             params = sections.get(KV_TRANSFER)
@@ -217,6 +221,13 @@ class OutputProcessor:
             return None
         self._close(completion, completion.on_finished(event), now)
         return completion
+
+    def _log_corruption(self, event: Finished, request: ClientRequest) -> None:
+        origin, detail = event.corrupted_by, "it was served nevertheless"
+        if isinstance(event.cause, Corrupted):
+            origin, detail = event.cause.origin, event.cause.detail
+        name = request.inner.facts.client_id or event.request_id
+        self._corruptions.log((origin or Origin.ENGINE,), f"request {name}: {detail}")
 
     def _close(self, completion: CompletionState, cause: FinishCause, now: int) -> None:
         completion.close(cause)

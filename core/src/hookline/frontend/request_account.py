@@ -160,6 +160,7 @@ class RequestAccount:
             schedule_seconds=seconds_between(0, timeline.schedule_ns),
             times=timeline.times(wall, arrived_at=arrived_at, ended_at=ended_at),
             is_streamed=group.is_streamed,
+            corrupted_by=timeline.corrupted_by,
             completion_index=self.index,
             prompt_token_ids=None if output is None else (*request.prompt_token_ids,),
             output_token_ids=None if output is None else (*output,),

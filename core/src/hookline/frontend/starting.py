@@ -23,6 +23,7 @@ from hookline_processes.tokenizer_trial import tokenizer_refusal
 from hookline_registry import installed
 
 Connect = Callable[[EngineConfig], EngineClient]
+_OWN_ENGINE = "native"
 _OBSERVER = "process"
 _OBSERVER_OPTION = "observer-process"
 
@@ -106,6 +107,7 @@ def start_front_end(
         observers,
         config=config.observers,
         sleep_policy=config.scheduler.sleep_policy,
+        is_foreign=config.engine != _OWN_ENGINE,
         extend=_installed_extension(config),
     )
 

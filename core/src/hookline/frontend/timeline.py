@@ -16,6 +16,7 @@ from hookline.events import (
     Scheduled,
 )
 from hookline.finish_cause import Embedded
+from hookline.request import Origin
 from hookline.stats.finished_request import MAX_STALLS, RequestTimes
 
 
@@ -142,6 +143,8 @@ class Timeline:
         schedule_ns: Time in the scheduler, likewise.
         preemptions: Time and tokens lost to preemptions.
         first_token_received: When the first token came, in ns on the front end's clock.
+        corrupted_by: Whose output was corrupted, if it was served nevertheless; known
+            at the end.
     """
 
     local_cached_tokens: int = 0
@@ -157,6 +160,7 @@ class Timeline:
     schedule_ns: int | None = None
     preemptions: Preemptions = field(default_factory=Preemptions)
     first_token_received: int | None = None
+    corrupted_by: Origin | None = None
     _queued: int | None = None
     _first_scheduled: int | None = None
     _last_scheduled: int | None = None
@@ -224,6 +228,7 @@ class Timeline:
         if isinstance(event.cause, Embedded):
             self._prefilled = event.at
         self.stored_prompt_tokens = event.stored_prompt_tokens
+        self.corrupted_by = event.corrupted_by
         self.preemptions.close_current(
             event.at, has_token=self._first_token is not None
         )

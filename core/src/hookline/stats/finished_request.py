@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from hookline.finish_cause import FinishCause
+from hookline.finish_cause import Corrupted, FinishCause
 from hookline.former_fields import replaced_by
-from hookline.request import FinishReason, RequestFacts
+from hookline.request import FinishReason, Origin, RequestFacts
 from hookline.sampling_values import SamplingValues
 
 
@@ -90,6 +90,8 @@ class FinishedRequest:
             and output tokens are known.
         decodes_elsewhere: Whether another instance continues its prompt, and counts the
             client's request.
+        corrupted_by: Whose output was corrupted, if the request was served
+            nevertheless.
     """
 
     request_id: int
@@ -127,6 +129,7 @@ class FinishedRequest:
     is_orphaned: bool = False
     transferred_tokens: int = 0
     decodes_elsewhere: bool = False
+    corrupted_by: Origin | None = None
 
     slo_misses = replaced_by("hookline_metrics.slo:misses_of")
     is_slo_judged = replaced_by("hookline_metrics.slo:is_judged")
@@ -145,6 +148,13 @@ class FinishedRequest:
     def computed_tokens(self) -> int:
         """Prompt tokens that this engine computed, once it has the first token."""
         return self.prompt_tokens - self.cached_tokens - self.transferred_tokens
+
+    @property
+    def corruption(self) -> Origin | None:
+        """Whose output for it was corrupted, whether it was served or ended by that."""
+        if isinstance(self.cause, Corrupted):
+            return self.cause.origin
+        return self.corrupted_by
 
     @property
     def reason(self) -> FinishReason:

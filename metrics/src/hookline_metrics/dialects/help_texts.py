@@ -48,6 +48,8 @@ HELP: Mapping[str, str] = {
     "vllm:request_success": "Requests that the engine finished, by reason. Aborted "
     "requests and those whose deadline passed are included, both as abort; rejected "
     "requests are not.",
+    "vllm:corrupted_requests": "Ended requests whose logits, hidden states or tokens "
+    "were corrupted, such as by a NaN; with --on-non-finite error these ended by that.",
     "vllm:admission_rejections": "Requests rejected because a limit of the waiting "
     "queue was reached: that of requests (max_num_queued_reqs) or that of their prompt "
     "tokens (max_num_queued_tokens).",

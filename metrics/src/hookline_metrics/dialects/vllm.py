@@ -138,6 +138,19 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
             },
         ),
     ),
+    "hookline_requests_corrupted": (
+        Alias(
+            name="vllm:corrupted_requests",
+            values={
+                "origin": {
+                    "model": "",
+                    "logits_processor": "",
+                    "engine": "",
+                }
+            },
+            drop=frozenset({"origin"}),
+        ),
+    ),
     "hookline_requests_rejected": (
         Alias(
             name="vllm:admission_rejections",
@@ -224,7 +237,6 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
 NOT_APPLICABLE: Mapping[str, str] = {
     "vllm:mm_cache_queries_total": "there is no multimodal input",
     "vllm:mm_cache_hits_total": "there is no multimodal input",
-    "vllm:corrupted_requests_total": "logits are not checked for NaN",
     "vllm:watermark_requests_total": "outputs are not watermarked",
     "vllm:tool_call_parser_invocations_total": "calls of parsers are not counted",
     "vllm:websocket_connections_active": "there is no WebSocket API",

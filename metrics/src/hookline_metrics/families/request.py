@@ -8,7 +8,7 @@ but not observed in the histograms.
 from collections.abc import Callable, Iterable
 
 from hookline.finish_cause import Rejected
-from hookline.request import FinishReason
+from hookline.request import FinishReason, Origin
 from hookline.request_limits import LIMITS
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken
@@ -74,6 +74,11 @@ def _over_limit(request: FinishedRequest) -> Iterable[Point]:
     return ()
 
 
+def _corruption(request: FinishedRequest) -> Iterable[Point]:
+    origin = request.corruption
+    return () if origin is None else by_label({origin.value: 1})
+
+
 def _latency(
     name: str,
     text: str,
@@ -119,6 +124,19 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         value=Reading(
             FinishedRequest, lambda request: by_label({reason_of(request): 1})
         ),
+    ),
+    Metric(
+        name="hookline_requests_corrupted",
+        kind=Kind.COUNTER,
+        unit="requests",
+        help="Ended requests whose output was corrupted, by origin: logits or hidden "
+        "states of the model that are not finite (model), logits that a logits "
+        "processor made so (logits_processor), drafts that are none "
+        "(proposer: only these are lost), or tokens, log-probabilities and counts of "
+        "another engine that cannot be (engine). Requests that were served "
+        "nevertheless are included.",
+        labels=(Label("origin", tuple(Origin)),),
+        value=Reading(FinishedRequest, _corruption),
     ),
     _tokens(
         "prompt",

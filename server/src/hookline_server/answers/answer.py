@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from hookline.outputs import RequestOutput
+from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import FinishReason
 from hookline_server.answers.settings import ResponseSettings, SpecDecodeMetrics
 from hookline_server.api_error import ApiError
@@ -144,12 +144,15 @@ def transfer_params(output: RequestOutput) -> TransferParams:
     return UNSET if output.kv_transfer_params is None else output.kv_transfer_params
 
 
-def finish_word(reason: FinishReason | None) -> str | None:
+def finish_word(completion: CompletionOutput) -> str | None:
     """Returns the API's finish reason; aborts, timeouts and errors raise instead."""
+    reason = completion.finish_reason
     if reason is None or reason in (FinishReason.STOP, FinishReason.LENGTH):
         return reason
     if reason is FinishReason.TIMEOUT:
         raise timed_out()
     if reason is FinishReason.ABORT:
         raise ApiError(503, "the request was aborted by the server", code="aborted")
-    raise ApiError(500, "the engine could not finish the request", code="engine_error")
+    why = f": {completion.stop_reason}" if completion.stop_reason else ""
+    message = f"the engine could not finish the request{why}"
+    raise ApiError(500, message, code="engine_error")

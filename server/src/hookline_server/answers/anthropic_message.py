@@ -85,7 +85,7 @@ class AnthropicAnswer:
         """Returns nothing: the last events have the usage."""
 
     def _events(self, completion: CompletionOutput) -> Iterator[msgspec.Struct]:
-        finish_word(completion.finish_reason)  # raises before a reply seems complete
+        finish_word(completion)  # raises before a reply seems complete
         for part in next_parts(self._reader, completion, self._token_bytes):
             is_new = self._open is not _kind(part) or isinstance(part, CallBegun)
             if is_new:
@@ -108,7 +108,7 @@ class AnthropicAnswer:
 
     def _end(self, completion: CompletionOutput) -> MessageEnd | None:
         """Returns why a completion ended; None if it has not."""
-        word = finish_word(completion.finish_reason)
+        word = finish_word(completion)
         if word is None:
             return None
         if word == "length":

@@ -119,7 +119,7 @@ class ChatAnswer:
         return chunk
 
     async def _choice(self, completion: CompletionOutput, turns: Turns) -> ChatChoice:
-        word = finish_word(completion.finish_reason) or "length"
+        word = finish_word(completion) or "length"
         message, has_calls = await self._message(completion, turns)
         stop = completion.stop_reason
         return ChatChoice(
@@ -165,7 +165,7 @@ class ChatAnswer:
             if self._echo:
                 yield ChunkChoice(index=index, delta=Delta(content=self._echo))
         choices = list(self._text_choices(completion, stream))
-        if (word := finish_word(completion.finish_reason)) is not None:
+        if (word := finish_word(completion)) is not None:
             has_text = self._ends_with_text and bool(choices)
             last = (
                 choices.pop() if has_text else ChunkChoice(index=index, delta=Delta())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from hookline.request import TokenLogprobs
-from hookline_server.answers.token_names import TokenNames
+from hookline_server.answers.token_names import TokenNames, shown_logprob
 from hookline_server.protocol.chat import ChatLogprobs, TokenLogprob, TopLogprob
 
 
@@ -17,11 +17,12 @@ def _token(names: TokenNames, entry: TokenLogprobs) -> TokenLogprob:
     token_id, logprob = chosen
     return TokenLogprob(
         names.name(token_id),
-        logprob,
+        shown_logprob(logprob),
         list(names.bytes(token_id)),
         [_top(names, *one) for one in likeliest],
     )
 
 
 def _top(names: TokenNames, token_id: int, logprob: float) -> TopLogprob:
-    return TopLogprob(names.name(token_id), logprob, list(names.bytes(token_id)))
+    number = shown_logprob(logprob)
+    return TopLogprob(names.name(token_id), number, list(names.bytes(token_id)))

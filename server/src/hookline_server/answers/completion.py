@@ -215,7 +215,7 @@ class CompletionAnswer:
         return CompletionLogprobsMaker(TokenNames(self._engine, has_ids=has_ids))
 
     def _finish_word(self, completion: CompletionOutput) -> str | None:
-        word = finish_word(completion.finish_reason)
+        word = finish_word(completion)
         return "length" if word is not None and self._echo.is_alone else word
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hookline.request import TokenLogprobs
-from hookline_server.answers.token_names import TokenNames
+from hookline_server.answers.token_names import TokenNames, shown_logprob
 from hookline_server.protocol.completion import CompletionLogprobs
 
 
@@ -21,7 +21,7 @@ class CompletionLogprobsMaker:
         made = CompletionLogprobs([], [], [], [])
         for token_id, entry in zip(token_ids, entries, strict=True):
             made.tokens.append(self._names.name(token_id))
-            logprob = None if entry is None else entry.logprobs[0]
+            logprob = None if entry is None else shown_logprob(entry.logprobs[0])
             made.token_logprobs.append(logprob)
             made.top_logprobs.append(None if entry is None else self._top(entry))
             made.text_offset.append(self._offset)
@@ -33,7 +33,7 @@ class CompletionLogprobsMaker:
         for token_id, logprob in zip(entry.token_ids, entry.logprobs, strict=True):
             # Tokens may have the same text, such as parts of characters: the first
             # counts.
-            top.setdefault(self._names.name(token_id), logprob)
+            top.setdefault(self._names.name(token_id), shown_logprob(logprob))
         return top
 
 

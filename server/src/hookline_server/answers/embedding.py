@@ -92,6 +92,6 @@ def _floats(data: bytes) -> "array[float]":
 def _vectors(output: RequestOutput) -> PooledVectors:
     """Returns an output's vectors; raises `ApiError` if it ended without them."""
     if output.vectors is None:
-        finish_word(output.outputs[0].finish_reason)
+        finish_word(output.outputs[0])
         raise ApiError(500, "the engine returned no vectors", code="engine_error")
     return output.vectors

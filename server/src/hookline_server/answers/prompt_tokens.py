@@ -8,6 +8,7 @@ from msgspec import UNSET, Raw, UnsetType
 from hookline.outputs import RequestOutput
 from hookline.request import TokenLogprobs
 from hookline_server.answers.slices import SLICE_TOKENS, Turns
+from hookline_server.answers.token_names import shown_logprob
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.prompt_logprobs import PromptLogprob
 
@@ -54,5 +55,5 @@ def _position(
     ):
         if token_id not in found:
             text = engine.texts.token_text(token_id)
-            found[token_id] = PromptLogprob(logprob, rank, text)
+            found[token_id] = PromptLogprob(shown_logprob(logprob), rank, text)
     return found

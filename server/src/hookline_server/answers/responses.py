@@ -79,7 +79,7 @@ class ResponsesAnswer:
         output = outputs[0]
         self._meter.add_output(0, output, n=1)
         completion, turns = output.outputs[0], Turns()
-        word = finish_word(completion.finish_reason)
+        word = finish_word(completion)
         entries = completion.logprobs or []
         for start in range(0, len(entries), SLICE_TOKENS):
             part = entries[start : start + SLICE_TOKENS]
@@ -121,7 +121,7 @@ class ResponsesAnswer:
 
     def _events(self, completion: CompletionOutput) -> Iterator[ResponseEvent]:
         # Raises before the response seems complete.
-        word = finish_word(completion.finish_reason)
+        word = finish_word(completion)
         if completion.logprobs:
             self._items.take_logprobs([self._logprobs(completion.logprobs)])
         for part in next_parts(self._reader, completion, self._token_bytes):

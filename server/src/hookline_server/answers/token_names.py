@@ -3,6 +3,15 @@
 from hookline_server.engine import ServingEngine
 
 
+_LEAST_LOGPROB = -9999.0
+"""In place of −∞, which JSON does not have, as with OpenAI."""
+
+
+def shown_logprob(logprob: float) -> float:
+    """Returns what clients are shown of a log-probability."""
+    return max(logprob, _LEAST_LOGPROB)
+
+
 class TokenNames:
     """The tokens' names in one response."""
 

@@ -263,3 +263,24 @@ def test_unsupported_attention_is_refused(
 
     with pytest.raises(KernelError, match=message):
         TritonAttention(**{**arguments, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("window", [None, 7])
+def test_a_broken_token_reaches_those_after_it(
+    window: int | None, device: torch.device
+) -> None:
+    """Not those before it in its request, and no other request."""
+    lengths = [(1, 20), (40, 45), (9, 9)]
+    first, row = 1, 22
+    step = make_step(SHAPES[0], lengths, torch.float32, SEED).to(device)
+    attention, layer = attention_of(SHAPES[0], torch.float32), step.layer(0.3, window)
+    clean = attention(step.query, step.key, step.value, layer, step.metadata)
+    step.key[row] = step.value[row] = torch.nan
+
+    found = attention(step.query, step.key, step.value, layer, step.metadata)
+
+    behind = torch.arange(len(found), device=device) - row
+    is_in = torch.arange(len(found), device=device) < first + 40
+    is_spoilt = (behind >= 0) & is_in & (behind < (window or 40))
+    assert bool(found[is_spoilt].isnan().any(-1).all())
+    assert torch.equal(found[~is_spoilt], clean[~is_spoilt])

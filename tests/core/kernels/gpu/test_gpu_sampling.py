@@ -7,6 +7,7 @@ import torch
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
+from hookline_kernels.drawing import NO_TOKEN
 from hookline_kernels.gpu import sampling, thresholds
 from hookline_kernels.gpu.reference import draw_filtered_reference, kept_reference
 from hookline_kernels.gpu.sampling import argmax, draw, draw_filtered
@@ -56,19 +57,34 @@ def test_argmax_is_the_first_of_the_largest(
     [
         ([-3.0, -1.0, -1.0, -2.0], 1),
         ([-0.0, 0.0, -1.0], 0),
-        ([-INFINITY, -INFINITY], 0),
+        ([-INFINITY, -INFINITY], NO_TOKEN),
         ([-INFINITY, -1e30], 1),
-        ([1.0, INFINITY, INFINITY], 1),
-        ([1.0, math.nan, 2.0], 1),
+        ([1.0, INFINITY, INFINITY], NO_TOKEN),
+        ([1.0, math.nan, 2.0], NO_TOKEN),
+        ([1.0, -math.nan, 2.0], NO_TOKEN),
     ],
 )
 def test_argmax_of_special_numbers(
     row: list[float], best: int, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Signs, infinities and not-a-numbers are ordered as in torch."""
+    """Signs and −∞ are ordered as in torch; broken rows have no token."""
     logits = torch.tensor([row], dtype=dtype, device=device)
+    ones = torch.ones(1, device=device)
+    points = torch.zeros(1, dtype=torch.float64, device=device)
 
     assert argmax(logits).tolist() == [best]
+    drawn = [
+        draw(logits, ones, points),
+        draw_filtered(
+            logits,
+            ones,
+            points,
+            top_k=torch.ones(1, dtype=torch.int64, device=device),
+            top_p=ones,
+            min_p=0 * ones,
+        ),
+    ]
+    assert all((each[0] == NO_TOKEN) == (best == NO_TOKEN) for each in drawn)
 
 
 @pytest.mark.parametrize("dtype", essential(DTYPES, torch.bfloat16), ids=str)
@@ -266,7 +282,7 @@ def test_floors_of_several_parts_are_exact(
 def test_a_row_draws_the_same_in_every_batch(
     filters: bool, device: torch.device
 ) -> None:
-    """Also where there is nothing to draw, or not-a-number: then some token."""
+    """Also where there is nothing to draw, or not-a-number: then no token."""
     logits = rows_of_many_kinds(150).to(device)
     logits[3, 70] = math.nan
     count = len(logits)
@@ -286,4 +302,5 @@ def test_a_row_draws_the_same_in_every_batch(
 
     together = drawn(slice(None))
     assert together == [drawn(slice(row, row + 1))[0] for row in range(count)]
-    assert all(0 <= token < 150 for token in together)
+    assert all(NO_TOKEN <= token < 150 for token in together)
+    assert together[3] == together[-1] == NO_TOKEN

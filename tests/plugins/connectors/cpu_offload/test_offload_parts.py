@@ -104,6 +104,18 @@ def test_busy_slots_are_not_reused() -> None:
     assert slots.assign(b"c", {0}) == Assigned(1, b"b")
 
 
+def test_spoilt_blocks_leave_their_slots() -> None:
+    """The next block gets the slot; to drop a block that is not there does nothing."""
+    slots = Slots(1)
+    slots.assign(b"a", ())
+
+    slots.drop(b"a")
+    slots.drop(b"a")
+
+    assert b"a" not in slots
+    assert slots.assign(b"b", ()) == (0, None)
+
+
 def test_lost_content_frees_its_slot() -> None:
     """Unless the slot has been given to another block meanwhile."""
     slots = Slots(1)

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from hookline import LLM, SamplingParams
-from hookline.config import CacheConfig, EngineConfig, ExecutorConfig
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    ModelConfig,
+)
 from hookline.exceptions import ConfigError
 from hookline.frontend.async_engine import AsyncEngine
 from hookline.outputs import RequestOutput
@@ -26,7 +31,9 @@ from hookline_shared_storage import (
     worker_side,
 )
 from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
 from hookline_testing.plugin_site import PluginSite
+from hookline_testing.poisoned_model import NAN_TOKEN, poisoned_copy
 
 LAYOUT = KVLayout(
     fingerprint="ab" * 32,
@@ -301,6 +308,32 @@ def test_damaged_files_cost_no_token(
         transfers_of(healed).external_cache.hit_tokens
         >= transfers_of(stats).external_cache.hit_tokens
     )
+
+
+def test_spoilt_blocks_are_not_kept(
+    site: PluginSite, tmp_path: Path, llama: Oracle
+) -> None:
+    """Those of a request whose logits are not finite; who computes them keeps them."""
+    folder, shared = tmp_path / "kv", list(range(20, 28))
+    model = ModelConfig(model=str(poisoned_copy(llama.folder, tmp_path / "model")))
+    config = replace(
+        config_of(site, folder), executor=ExecutorConfig(), model=model
+    )
+    params = SamplingParams(max_tokens=2, temperature=0.0)
+
+    with site:
+        with LLM.from_config(config) as llm:
+            llm.generate([[*shared, NAN_TOKEN, 7, 8, 9]], params)
+            [same] = llm.generate([[*shared, NAN_TOKEN, 7, 8, 9]], params)
+            assert_conserved(llm)
+        left = stored(folder)
+        with LLM.from_config(config) as llm:
+            [good] = llm.generate([[*shared, 11]], params)
+            assert_conserved(llm)
+
+    assert same.cached_tokens == good.cached_tokens == 0
+    assert left == []
+    assert len(stored(folder)) == len(shared) // 4
 
 
 def test_full_disk_is_counted(

@@ -18,7 +18,7 @@ from hookline import SamplingParams
 from hookline.engine.worker.input_batch import InputBatch
 from hookline.engine.worker.sampling.sampler import DrawnDrafts, Sampler
 from hookline.engine.worker.sampling.sampling_state import SamplingState
-from hookline.engine.worker.verification import Verified, verify
+from hookline_kernels.draft_verification import Verified, verify
 from hookline.step import AdmittedSequence
 from hookline_drafting.tree import DraftTree
 from hookline_drafting.tree_arrays import TreeArrays

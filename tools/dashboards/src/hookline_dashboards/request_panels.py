@@ -37,6 +37,7 @@ def overview(make: StandardPanels) -> Row:
             make.rates("Requests finished", "hookline_requests_finished"),
             make.rates("Requests rejected", "hookline_requests_rejected"),
             make.rates("Requests over a limit", "hookline_requests_over_limit"),
+            make.rates("Corrupted requests", "hookline_requests_corrupted"),
             make.rates(
                 "Tokens per second",
                 "hookline_prompt_tokens",

@@ -45,6 +45,7 @@ _BYTE = ir.IntType(8)
 _HALF = ir.HalfType()
 _E4M3_UNIT = 256.0
 """Its bits as a float16 stand for a number smaller by the difference of the biases."""
+_HALF_NAN = 0x7E00
 _SCALE_BYTES = 2
 _TOKENS = 16
 
@@ -55,9 +56,18 @@ def bytes_of(form: int) -> int:
 
 
 def load_stored(
-    builder: ir.IRBuilder, address: ir.Value, lanes: int, form: int
+    builder: ir.IRBuilder,
+    address: ir.Value,
+    lanes: int,
+    form: int,
+    *,
+    has_nan: bool = False,
 ) -> ir.Value:
-    """Loads numbers of a cache, without the factors of their tokens."""
+    """Loads numbers of a cache, without the factors of their tokens.
+
+    Not-a-numbers of E4M3 need an instruction or two more, and become a number without
+    `has_nan`. Values suffice to spoil what is made of a token.
+    """
     if bytes_of(form) > 1:
         return load(builder, address, lanes, form)
     pointer = builder.inttoptr(address, vector(lanes, _BYTE).as_pointer())
@@ -71,6 +81,10 @@ def load_stored(
         bits = builder.sext(stored, vector(lanes, INT16))
         bits = builder.shl(bits, constant(7, lanes, INT16))
         bits = builder.and_(bits, constant(0xBFFF - (1 << 16), lanes, INT16))
+        if has_nan:
+            size = builder.or_(stored, constant(-128, lanes, _BYTE))
+            is_nan = builder.icmp_unsigned("==", size, constant(-1, lanes, _BYTE))
+            bits = builder.select(is_nan, constant(_HALF_NAN, lanes, INT16), bits)
     return builder.fpext(builder.bitcast(bits, vector(lanes, _HALF)), vector(lanes))
 
 
@@ -179,7 +193,7 @@ def _widen_values(  # noqa: PLR0917 - numba passes by position
             to = offset(builder, output, loop.index, element * width)
             for at in range(0, width, lanes):
                 place = builder.add(row, INT64(at))
-                found = load_stored(builder, place, lanes, stored)
+                found = load_stored(builder, place, lanes, stored, has_nan=True)
                 own = builder.add(to, INT64(element * at))
                 store(builder, scaled(builder, found, factors), own, element)
         return context.get_dummy_value()

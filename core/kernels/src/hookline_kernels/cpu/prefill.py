@@ -59,6 +59,9 @@ def attend_sequence(  # noqa: PLR0917 - three sides of new tokens, two of cached
             scale=scale,
             enable_gqa=True,
         )[0]
+    if not bool(output.isfinite().all()):  # tokens before it must not see a NaN
+        sides = torch.cat((cached_key, keys), 1), torch.cat((cached_value, values), 1)
+        output = _by_rows(heads, *sides, layer)
     return output.transpose(0, 1)
 
 

@@ -2,7 +2,8 @@
 
 `argmax` reads bfloat16 and float32 as integers, at the speed of memory; `draw` computes
 an exponential per token, too. Logits of other dtypes are slower: they are converted to
-float32 first.
+float32 first. The pass that finds the maximum of a row also finds its minimum: a
+not-a-number is above +∞ or below −∞, depending on its sign.
 """
 
 import functools
@@ -19,16 +20,17 @@ from hookline_kernels.cpu.elements import (
 )
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import take
+from hookline_kernels.drawing import NO_TOKEN
 
 _SPAN = 512
 """Tokens in a span, whose maximum or mass is computed before the token is found."""
 
 
 _BITS = {
-    torch.bfloat16: (np.int16, 2**15 - 1),
-    torch.float32: (np.int32, 2**31 - 1),
+    torch.bfloat16: (np.int16, 2**15 - 1, 0x7F80),
+    torch.float32: (np.int32, 2**31 - 1, 0x7F800000),
 }
-"""Integers as wide as each dtype, and all of their bits but the sign."""
+"""Integers as wide as each dtype, all of their bits but the sign, and those of +∞."""
 
 
 def argmax(logits: torch.Tensor) -> torch.Tensor:
@@ -38,7 +40,7 @@ def argmax(logits: torch.Tensor) -> torch.Tensor:
         logits: [R, vocabulary].
 
     Returns:
-        [R] int64.
+        [R] int64; `NO_TOKEN` for rows without a finite maximum, or with a not-a-number.
     """
     logits = _readable(logits)
     tokens = torch.empty(len(logits), dtype=torch.int64)
@@ -60,7 +62,7 @@ def draw(
         points: [R] float64 in [0, 1).
 
     Returns:
-        [R] int64.
+        [R] int64; `NO_TOKEN` as `argmax` does.
     """
     logits = _readable(logits)
     tokens = torch.empty(len(logits), dtype=torch.int64)
@@ -95,7 +97,7 @@ def _readable(logits: torch.Tensor) -> torch.Tensor:
 
 @functools.cache
 def _argmax_kernel(dtype: torch.dtype) -> Kernel:
-    bits, magnitude = _BITS[dtype]
+    bits, magnitude, infinity = _BITS[dtype]
 
     def argmax_rows(numbers: Any) -> None:
         given = array_at(numbers, 5, np.int64)
@@ -105,7 +107,7 @@ def _argmax_kernel(dtype: torch.dtype) -> Kernel:
         row = take(numbers, 1)
         while row < rows:
             mine = logits[row * width : (row + 1) * width]
-            tokens[row] = _first_largest(mine, bits, magnitude)
+            tokens[row] = _first_largest(mine, bits, magnitude, infinity)
             row = take(numbers, 1)
 
     return Kernel(argmax_rows, f"argmax-rows-{str(dtype)[6:]}")
@@ -119,15 +121,23 @@ def _order(value: Any, bits: Any, magnitude: Any) -> Any:
 
 
 @summing
-def _first_largest(values: Any, bits: Any, magnitude: Any) -> Any:
+def _first_largest(values: Any, bits: Any, magnitude: Any, infinity: Any) -> Any:
+    """Returns `NO_TOKEN` unless all are numbers, and the largest is finite."""
     best, start = _order(values[0], bits, magnitude), 0
+    least = best
     for span in range(0, len(values), _SPAN):
         part = values[span : span + _SPAN]
-        largest = best
+        largest, smallest = best, least
         for index in range(len(part)):
-            largest = max(largest, _order(part[index], bits, magnitude))
+            order = _order(part[index], bits, magnitude)
+            largest = max(largest, order)
+            smallest = min(smallest, order)
+        least = smallest
         if largest > best:
             best, start = largest, span
+    # The order of −∞ is one less than the negative of that of +∞.
+    if not (-infinity <= best < infinity and least >= -infinity - 1):
+        return NO_TOKEN
     for index in range(start, len(values)):
         if _order(values[index], bits, magnitude) == best:
             return index
@@ -136,7 +146,7 @@ def _first_largest(values: Any, bits: Any, magnitude: Any) -> Any:
 
 @functools.cache
 def _draw_kernel(dtype: torch.dtype) -> Kernel:
-    scalar, (bits, magnitude) = SCALARS[dtype], _BITS[dtype]
+    scalar, (bits, magnitude, infinity) = SCALARS[dtype], _BITS[dtype]
 
     def draw_rows(numbers: Any) -> None:
         given = array_at(numbers, 8, np.int64)
@@ -150,16 +160,17 @@ def _draw_kernel(dtype: torch.dtype) -> Kernel:
         row = take(numbers, 1)
         while row < rows:
             mine = logits[row * width : (row + 1) * width]
-            best = _first_largest(
-                numbers_of[row * width : (row + 1) * width], bits, magnitude
-            )
-            tokens[row] = _draw_row(
-                mine,
-                widen(mine[best]),
-                temperatures[row],
-                points[row],
-                masses[row * spans : (row + 1) * spans],
-            )
+            own = numbers_of[row * width : (row + 1) * width]
+            best = _first_largest(own, bits, magnitude, infinity)
+            tokens[row] = best
+            if best != NO_TOKEN:
+                tokens[row] = _draw_row(
+                    mine,
+                    widen(mine[best]),
+                    temperatures[row],
+                    points[row],
+                    masses[row * spans : (row + 1) * spans],
+                )
             row = take(numbers, 1)
 
     return Kernel(draw_rows, f"draw-rows-{str(dtype)[6:]}")

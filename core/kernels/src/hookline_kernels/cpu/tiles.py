@@ -214,9 +214,10 @@ def _add_values(
             line = offset(builder, ahead, loop.index, dim * size)
             covered = range(part.start * lanes * size, part.stop * lanes * size)
             prefetch(builder, line, covered)
+        places_of = [offset(builder, token, at * lanes, size) for at in part]
         numbers = [
-            load_stored(builder, offset(builder, token, at * lanes, size), lanes, form)
-            for at in part
+            load_stored(builder, place, lanes, form, has_nan=True)
+            for place in places_of
         ]
         for head, row in zip(heads, sums, strict=True):
             at = builder.add(loop.index, builder.mul(stride, INT64(head)))

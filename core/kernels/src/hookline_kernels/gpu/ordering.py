@@ -76,6 +76,12 @@ def peak_of(best: tl.tensor) -> tl.tensor:
 
 
 @kernel
+def is_finite(number: tl.tensor) -> tl.tensor:
+    """Whether it is a number, and neither infinity."""
+    return (number > float("-inf")) & (number < float("inf"))
+
+
+@kernel
 def likelihoods(
     numbers: tl.tensor, peak: tl.tensor, temperature: tl.tensor
 ) -> tl.tensor:

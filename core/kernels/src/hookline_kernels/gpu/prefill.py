@@ -219,5 +219,6 @@ def _walk_causally(  # noqa: PLR0917 - a kernel takes no keywords
                 windowed=windowed,
                 block_size=block_size,
                 step=step,
+                spares=True,
             )
     return state

@@ -10,9 +10,11 @@ from hookline_kernels.gpu.inversion import chosen_token, invert_tile
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 from hookline_kernels.gpu.ordering import (
     best_of,
+    is_finite,
     key,
     likelihoods,
     load_part,
+    number_of,
     ordered,
     peak_of,
     token_of,
@@ -24,13 +26,13 @@ _PART_SIZE = 4096
 
 
 def argmax(logits: torch.Tensor) -> torch.Tensor:
-    """Returns the first index of each row's largest logit; not-a-number is largest.
+    """Returns the first index of each row's largest logit.
 
     Args:
         logits: [R, vocabulary], bfloat16, float16 or float32.
 
     Returns:
-        [R] int64.
+        [R] int64; −1 for rows without a finite maximum, or with a not-a-number.
     """
     tokens = torch.empty(len(logits), dtype=torch.int64, device=logits.device)
     if len(logits):
@@ -53,7 +55,7 @@ def draw(
         points: [R] float64 in [0, 1).
 
     Returns:
-        [R] int64.
+        [R] int64; −1 as `argmax` does.
     """
     return _draw(logits, temperatures, points)
 
@@ -79,7 +81,7 @@ def draw_filtered(
         min_p: [R] float32, relative to the most likely token; 0 turns it off.
 
     Returns:
-        [R] int64.
+        [R] int64; −1 as `argmax` does.
     """
     if not len(logits):
         return _draw(logits, temperatures, points)
@@ -159,7 +161,8 @@ def _argmax_kernel(
 ) -> None:
     """Merges one row's parts."""
     row = tl.program_id(0)
-    tl.store(output + row, token_of(best_of(keys, row, num_parts, slots)))
+    best = best_of(keys, row, num_parts, slots)
+    tl.store(output + row, tl.where(is_finite(peak_of(best)), token_of(best), -1))
 
 
 @kernel
@@ -207,7 +210,7 @@ def _sum_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     if filters:
         peak = peak_of(best_of(keys, row, num_parts, slots))
     else:
-        peak = tl.max(numbers, 0)
+        peak = number_of(tl.max(ordered(numbers), 0))
     temperature = tl.load(temperatures + row)
     weights = _weights(numbers, peak, temperature, row, floors, log_min_ps, filters)
     at = row * num_parts + part
@@ -242,7 +245,8 @@ def _draw_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     parts = tl.arange(0, slots)
     at, exists = row * num_parts + parts, parts < num_parts
     peaks_of_parts = tl.load(peaks + at, mask=exists, other=float("-inf"))
-    peak = tl.max(peaks_of_parts, 0)
+    peak = number_of(tl.max(ordered(peaks_of_parts), 0))
+    is_sound = is_finite(peak)
     scales = tl.exp(likelihoods(peaks_of_parts, peak, temperature)).to(tl.float64)
     shares = tl.load(sums + at, mask=exists, other=0.0) * scales
     target = tl.load(points + row).to(tl.float64) * tl.sum(shares, 0)
@@ -259,4 +263,4 @@ def _draw_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     )
     weights = _weights(numbers, peak, temperature, row, floors, log_min_ps, filters)
     _, found, last = invert_tile(weights, tokens, target, zero, none, last)
-    tl.store(output + row, chosen_token(found, last))
+    tl.store(output + row, tl.where(is_sound, chosen_token(found, last), -1))

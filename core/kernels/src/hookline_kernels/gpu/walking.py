@@ -84,6 +84,7 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
     windowed: tl.constexpr,
     block_size: tl.constexpr,
     step: tl.constexpr,
+    spares: tl.constexpr = False,
 ) -> SoftmaxState:
     """Processes tokens `begin` … `end` − 1 of one request and one KV head.
 
@@ -102,6 +103,8 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
         windowed: Whether the window applies.
         block_size: Tokens in a block of the cache.
         step: Tokens processed at a time.
+        spares: Whether rows that do not attend to a not-a-number must be spared it,
+            which a weight of 0 does not do.
 
     Returns:
         The new state.
@@ -121,6 +124,11 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
                 seen = seen & (tokens[None, :] > positions[:, None] - scoring.window)
             scores = tl.where(seen, scores, float("-inf"))
         value_tile = _load_values(values, blocks, offsets, exists, sums.shape[1])
+        if masked and spares:
+            is_none = value_tile != value_tile  # noqa: PLR0124
+            is_broken = tl.max(is_none.to(tl.int32), 1) > 0
+            scores = tl.where(seen & is_broken[None, :], float("nan"), scores)
+            value_tile = tl.where(is_none, 0.0, value_tile).to(value_tile.dtype)
         largest, total, sums = _folded(largest, total, sums, scores, value_tile)
     return SoftmaxState(largest, total, sums)
 

@@ -1,5 +1,6 @@
 """Runs a few tokens through a model to find its KV layers and to check it."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -118,7 +119,8 @@ def probe(
 
     Raises:
         ModelLoadError: The model does not call the registered attention once in every
-            layer, or its tokens depend on others outside of attention.
+            layer, its tokens depend on others outside of attention, or its results are
+            not finite.
     """
     if not all(getattr(module, "is_causal", True) for module in model.modules()):
         raise ModelLoadError(name, "its tokens attend to later ones; it is an encoder")
@@ -177,8 +179,9 @@ def _probe(
     alone = _logits(model, recorder, [second], hidden)
     found = _layers_of(name, model, recorder)
     packed = _logits(model, recorder, [first, second], hidden)
-    if not (alone.isfinite().all() and packed.isfinite().all()):
-        raise ModelLoadError(name, _not_finite(model))
+    for each in (alone, packed):
+        if not bool((each < math.inf).all()):  # false for not-a-numbers, too
+            raise ModelLoadError(name, _not_finite(model))
     if not _are_alike(alone, packed[-_TOKENS:]):
         raise ModelLoadError(
             name,

@@ -28,14 +28,16 @@ class Block:
     Attributes:
         references: Number of block tables and extensions that use the block.
         block_hash: Key of its content in the prefix cache; None if it is not cached.
+        is_proven: Whether finite logits are known to depend on its content.
     """
 
-    __slots__ = ("block_hash", "block_id", "references")
+    __slots__ = ("block_hash", "block_id", "is_proven", "references")
 
     def __init__(self, block_id: int) -> None:
         self.block_id = block_id
         self.references = 0
         self.block_hash: bytes | None = None
+        self.is_proven = False
 
 
 class Evictions:
@@ -89,6 +91,9 @@ class CacheListener(Protocol):
 
     def block_evicted(self, block_id: int, block_hash: bytes) -> None:
         """Called when a cached block was allocated for other content."""
+
+    def block_distrusted(self, block_id: int, block_hash: bytes) -> None:
+        """Called when a cached block turned out to hold wrong keys and values."""
 
     def cache_reset(self) -> None:
         """Called when the prefix cache was reset: no block is cached any more."""
@@ -149,7 +154,7 @@ class BlockPool:
             _, block = self._free.popitem(last=False)
             if block.block_hash is not None:
                 self._evict(block)
-            block.references = 1
+            block.references, block.is_proven = 1, False
             allocated.append(block.block_id)
         if self.evictions.are_timed:
             self.evictions.close_allocation()
@@ -212,6 +217,21 @@ class BlockPool:
         block.block_hash = block_hash
         self._by_hash[block_hash] = block
         return True
+
+    def prove(self, block_ids: Sequence[int]) -> None:
+        """Notes that finite logits depend on the content of these blocks."""
+        for block_id in block_ids:
+            self._blocks[block_id].is_proven = True
+
+    def distrust(self, block_hashes: Sequence[bytes]) -> None:
+        """Makes content unfindable, used or not, unless it is proven."""
+        for block_hash in block_hashes:
+            block = self._by_hash.get(block_hash)
+            if block is not None and not block.is_proven:
+                for listener in self.listeners:
+                    listener.block_distrusted(block.block_id, block_hash)
+                self._num_reusable -= block.references == 0
+                self._uncache(block)
 
     def find_cached(self, block_hash: bytes) -> int | None:
         """Returns the block with this content, or None."""

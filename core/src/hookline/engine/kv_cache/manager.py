@@ -111,6 +111,23 @@ class KVCacheManager:
         self.cache_blocks(request, first, request.block_ids[first:num_blocks])
         request.num_hashed_blocks = max(first, num_blocks)
 
+    def prove(self, request: "Request") -> None:
+        """Trusts the keys and values of a request that ends well.
+
+        Its last token's logits were finite, and depend on those of all tokens before.
+        """
+        known = len(request.token_ids) - 1
+        if not request.is_provisional:
+            self.pool.prove(request.block_ids[: known // self.block_size])
+
+    def distrust(self, request: "Request") -> None:
+        """Uncaches what a request whose logits are not finite may have spoilt.
+
+        Nothing of it is cached from now on, and what another request has proved stays.
+        """
+        request.is_provisional = True
+        self.pool.distrust(request.block_hashes)
+
     # -- blocks of requests ------------------------------------------------------
 
     def allocate(

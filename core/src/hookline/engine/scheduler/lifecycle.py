@@ -242,6 +242,8 @@ class RequestLifecycle:
         self.queues.remove(request)
         if self._extensions.finishes:
             sections = {**sections, **self._extensions.finished(request, now)}
+        if cause.reason in (FinishReason.STOP, FinishReason.LENGTH):
+            self._cache.prove(request)
         self._cache.free(request)
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
@@ -252,8 +254,11 @@ class RequestLifecycle:
             self.queues.fair.ended(request)
         outputs = request.num_output_tokens
         self.ledger.count_finished(cause.reason, outputs)
+        corrupted_by = request.corrupted_by
         stored = request.num_stored_prompt_tokens
-        event = Finished(request.request_id, now, cause, outputs, stored, sections)
+        event = Finished(
+            request.request_id, now, cause, outputs, stored, sections, corrupted_by
+        )
         self.events.finished.append(event)
 
     def expire(self, now: int) -> None:

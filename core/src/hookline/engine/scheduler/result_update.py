@@ -9,8 +9,8 @@ from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.engine.scheduler.extension import SchedulerExtensions
 from hookline.engine.scheduler.lifecycle import RequestLifecycle
 from hookline.events import NO_DRAFTS, NewTokens, VerifiedDrafts
-from hookline.finish_cause import FinishCause, LengthReached, StoppedByToken
-from hookline.request import Request, RequestStatus
+from hookline.finish_cause import Corrupted, FinishCause, LengthReached, StoppedByToken
+from hookline.request import Origin, Request, RequestStatus
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.step import StepResult
 
@@ -44,7 +44,7 @@ class ResultUpdate:
         requests = self._lifecycle.requests
         for request_id, cause in result.failed.items():
             if (request := requests.get(request_id)) is not None:
-                self._lifecycle.finish_request(request, cause, now)
+                self._fail(request, cause, now)
         if result.logprobs.prompts:
             self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
@@ -62,6 +62,16 @@ class ResultUpdate:
             return sections, NO_DRAFTS
         verified, self._outcomes = VerifiedDrafts.of(self._outcomes), []
         return sections, verified
+
+    def _fail(self, request: Request, cause: FinishCause, now: int) -> None:
+        """Ends a request, or notes that it is served although it is corrupted."""
+        if isinstance(cause, Corrupted):
+            if cause.origin is Origin.MODEL:
+                self._cache.distrust(request)
+            if cause.is_served:
+                request.corrupted_by = request.corrupted_by or cause.origin
+                return
+        self._lifecycle.finish_request(request, cause, now)
 
     def _keep_drafts(self, result: StepResult) -> None:
         """Keeps the drafts of running requests for their next steps."""

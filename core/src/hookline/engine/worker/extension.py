@@ -25,9 +25,10 @@ if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does
         LogitsProcessorContext,
     )
     from hookline.engine.worker.sampling.sampler import DrawnDrafts
-    from hookline.engine.worker.verification import DraftTree, Verified
+    from hookline.engine.worker.verification import DraftTree
     from hookline.model_description import ModelDescription
     from hookline_kernels import Platform
+    from hookline_kernels.draft_verification import Verified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,8 @@ class WorkerStep:
     Attributes:
         plan: The step's plan.
         inputs: Its flattened batch.
-        failed: Causes of errors by request id; these requests end.
+        failed: Causes of errors by request id; these requests end, but for those that
+            are `Corrupted` and served.
         hidden_states: [T, hidden] the model's last hidden states of all tokens; None
             if nobody needs them.
         features: [T, layers × hidden] the inputs of `feature_layers`; None without.

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hookline.engine.worker.verification import DraftTree, Verified
+from hookline.engine.worker.verification import DraftTree
 from hookline.sampling_values import SamplingValues
 from hookline.step import AdmittedSequence, StepPlan
+from hookline_kernels.draft_verification import Verified
 from hookline_kernels.runtime.read_only_mirror import make_mirror
 
 Int32 = npt.NDArray[np.int32]

@@ -11,14 +11,15 @@ from hookline.engine.worker.extension import WorkerStep
 from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.input_batch import InputBatch, Int64, StepInputs
-from hookline.engine.worker.sampling.logprobs import logits_indices
+from hookline.engine.worker.sampling.logprobs import corrupted_prompts, logits_indices
 from hookline.engine.worker.sampling.sampler import Samples, StepSampler
 from hookline.engine.worker.sampling.sampling_state import SamplingState
-from hookline.engine.worker.verification import DraftTree, Verified, verify
+from hookline.engine.worker.verification import DraftTree
 from hookline.finish_cause import Failed, FinishCause
 from hookline.request import TokenLogprobs
 from hookline.stats.step_work import Execution
 from hookline.step import NO_LOGPROBS, StepLogprobs, StepPlan, StepResult
+from hookline_kernels.draft_verification import Verified, verify
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_registry.isolation import Failure, isolate
 
@@ -88,6 +89,8 @@ class ModelRunner:
         if self._prepare is not None:
             self._prepare(inputs)
         logits, output, scores = self._compute(inputs)
+        if scores:
+            failed |= corrupted_prompts(scores)
         for end in self._ends:
             end(sections)
         extensions, seen = self._extensions, None
@@ -131,13 +134,23 @@ class ModelRunner:
         return _Sampled(
             dict(zip(request_ids, tokens, strict=True)),
             {request_ids[at]: [own] for at, own in samples.logprobs.items()},
-            self._failed(samples) if samples.failed else {},
+            self._failed(samples, rows),
         )
 
-    def _failed(self, samples: Samples) -> dict[int, FinishCause]:
-        """Returns causes by request id."""
+    def _failed(
+        self, samples: Samples, rows: Int64, verified: Verified | None = None
+    ) -> dict[int, FinishCause]:
+        """Returns causes by request id, without those of samples that are dropped."""
+        if not (samples.failed or samples.corrupted):
+            return {}
         ids = self._batch.request_ids
-        return {ids[row]: cause for row, cause in samples.failed.items()}
+        failed = {ids[row]: cause for row, cause in samples.failed.items()}
+        for at, cause in samples.corrupted.items():
+            if verified is None or verified.is_kept[at]:
+                request_id = ids[rows[at]]
+                if not (cause.is_served and request_id in failed):
+                    failed[request_id] = cause
+        return failed
 
     def _sample_verified(self, inputs: StepInputs, logits: torch.Tensor) -> "_Sampled":
         """Samples at S places, some of which verify drafts."""
@@ -156,7 +169,8 @@ class ModelRunner:
             )
             verified = tree.verify(rows, samples.token_ids, inputs.token_ids[indices])
         self._batch.advance_verified(inputs, samples.token_ids, verified)
-        sampled = _Sampled({}, {}, self._failed(samples), verified)
+        failed = self._failed(samples, rows, verified)
+        sampled = _Sampled({}, {}, failed, verified)
         logprobs = samples.logprobs
         kept = np.flatnonzero(verified.is_kept).tolist()
         token_ids, start = samples.token_ids[kept].tolist(), 0

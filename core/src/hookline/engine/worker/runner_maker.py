@@ -231,7 +231,10 @@ class RunnerMaker:
         )
         if passing is not None:
             return passing
-        sampler = Sampler(state.batch, state.sampling, self.sampling, device)
+        allows = self.config.executor.on_non_finite == "allow"
+        sampler = Sampler(
+            state.batch, state.sampling, self.sampling, device, allows=allows
+        )
         return ModelRunner(
             forward,
             state.batch,

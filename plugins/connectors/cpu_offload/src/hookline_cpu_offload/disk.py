@@ -106,6 +106,11 @@ class Disk:
             self._state.failed(error)
         self._writer.submit(self._store.sweep)
 
+    def remove(self, block_hashes: Sequence[bytes]) -> None:
+        """Removes blocks in the background, after what is being written."""
+        for block_hash in block_hashes:
+            self._writer.submit(self._store.remove, block_hash)
+
     def read(
         self,
         transfer_id: int,

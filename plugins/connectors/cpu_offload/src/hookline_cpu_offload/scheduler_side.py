@@ -125,6 +125,8 @@ class SchedulerSide:
 
     def build_connector_meta(self, step: PlannedStep) -> ConnectorMetadata | None:
         loads, self._loads = self._loads, []
+        for block_hash in step.spoilt:
+            self._slots.drop(block_hash)
         spills, takes = [], []
         # Of more than there is room for, the beginnings of chains: they come last.
         evicted = step.evicted[-self._num_slots :]
@@ -147,11 +149,13 @@ class SchedulerSide:
         self._counts.dropped(dropped)
         self._note_store("cpu", len(takes) + dropped)
         self._note_store("disk", len(spills))
-        if not loads and not takes and self._told_resets == self._num_resets:
+        removals = [] if self._store is None else list(step.spoilt)
+        is_told = self._told_resets == self._num_resets
+        if not loads and not takes and not removals and is_told:
             return None
         self._told_resets = self._num_resets
         number = self._steps.plan(_copies(takes, loads))
-        tasks = Tasks(spills, takes, loads, number, self._num_resets)
+        tasks = Tasks(spills, takes, loads, number, self._num_resets, removals)
         return ConnectorMetadata(msgspec.msgpack.encode(tasks))
 
     def request_finished(

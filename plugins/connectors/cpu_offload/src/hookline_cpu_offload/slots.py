@@ -61,6 +61,11 @@ class Slots:
         self._free += self._by_hash.values()
         self._by_hash.clear()
 
+    def drop(self, block_hash: bytes) -> None:
+        """Frees the slot of a block, if it has one."""
+        if (slot := self.find(block_hash)) is not None:
+            self.forget(block_hash, slot)
+
     def _free_slot(self) -> Assigned | None:
         if self._free:
             return Assigned(self._free.pop(), None)

@@ -45,6 +45,7 @@ class Tasks(msgspec.Struct, array_like=True):
         loads: Loads to start.
         number: Number of the step among those with orders.
         num_resets: How often the tiers were to be emptied so far.
+        removals: Hashes of blocks to remove from disk, after what is written.
     """
 
     spills: list[Spill] = []
@@ -52,6 +53,7 @@ class Tasks(msgspec.Struct, array_like=True):
     loads: list[LoadTask] = []
     number: int = 0
     num_resets: int = 0
+    removals: list[bytes] = []
 
 
 class Moved(msgspec.Struct, array_like=True):

@@ -75,6 +75,8 @@ class WorkerSide:
                 self._spill(tasks.spills)
             if tasks.takes:
                 self._store(tasks.takes)
+            if tasks.removals and self._disk is not None:
+                self._disk.remove(tasks.removals)
             for task in tasks.loads:
                 self._load(task)
         finally:

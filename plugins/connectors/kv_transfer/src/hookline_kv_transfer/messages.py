@@ -71,11 +71,14 @@ class PlannedStep:
     Attributes:
         written: Blocks that the step fills and caches; valid until the step ends.
         evicted: Blocks that the step overwrites; valid until its first load starts.
+        spoilt: Hashes of blocks that turned out to hold wrong keys and values after
+            they had been cached: what is stored of them must not be loaded.
         cancelled: Loads and saves that the engine cancelled, maybe before they started.
     """
 
     written: tuple[BlockContent, ...] = ()
     evicted: tuple[BlockContent, ...] = ()
+    spoilt: tuple[bytes, ...] = ()
     cancelled: tuple[int, ...] = ()
 
 

@@ -11,6 +11,7 @@ from hookline.engine.scheduler.external_prefix import (
     PrefixOffer,
 )
 from hookline.request import Request
+from hookline_kv_transfer.block_changes import BlockChanges
 from hookline_kv_transfer.fetch_stages import FetchStages
 from hookline_kv_transfer.loads import Loads
 from hookline_kv_transfer.remote_kv_gate import RemoteKVGate
@@ -35,6 +36,7 @@ class PrefixFetching:
         saves: Saves,
         stages: FetchStages,
         states: TransferStates,
+        changes: BlockChanges,
         ledger: TransferLedger,
         may_load: bool,
     ) -> None:
@@ -47,6 +49,7 @@ class PrefixFetching:
             saves: The saves, some of which can be given up.
             stages: Queued requests before and after their loads.
             states: The requests' states.
+            changes: Knows which blocks must not be loaded.
             ledger: Counts look-ups.
             may_load: Whether anything is loaded.
         """
@@ -56,6 +59,7 @@ class PrefixFetching:
         self._saves = saves
         self._stages = stages
         self._states = states
+        self._changes = changes
         self._ledger = ledger
         self._may_load = may_load
 
@@ -64,6 +68,11 @@ class PrefixFetching:
         if not self._may_load:
             return NO_OFFER
         offer = self._loads.offer(request, prefix)
+        if offer.num_tokens:
+            hashes = request.block_hashes[len(prefix) :]
+            good = self._changes.num_good(hashes) * self._cache.block_size
+            if good < offer.num_tokens:
+                offer = PrefixOffer(good, offer.is_async and good > 0)
         self._stages.looked_up(request, will_wait=offer.is_async)
         return offer
 

@@ -152,6 +152,7 @@ class Transfers(SchedulerSide):
             saves=self._saves,
             stages=self._stages,
             states=self._states,
+            changes=self._changes,
             ledger=self.ledger,
             may_load=config.loads,
         )
@@ -203,10 +204,15 @@ class Transfers(SchedulerSide):
         """Returns the transfer orders of the plan being built."""
         loads, saves, cancelled = self._outbox.drain()
         self._has_reported_end = False
-        written, evicted = self._changes.collect(self._outbox.pool)
+        written, evicted, spoilt = self._changes.collect(self._outbox.pool)
         if not self._config.saves:
             written, evicted = (), ()
-        step = PlannedStep(written=written, evicted=evicted, cancelled=tuple(cancelled))
+        step = PlannedStep(
+            written=written,
+            evicted=evicted,
+            spoilt=spoilt,
+            cancelled=tuple(cancelled),
+        )
         return TransferOrders(
             metadata=self._guard.metadata(step),
             loads=loads,

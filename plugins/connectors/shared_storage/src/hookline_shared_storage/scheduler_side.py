@@ -77,10 +77,11 @@ class SchedulerSide:
             if not self._store.has(each.block_hash)
         ]
         self._note_ordered([block_hash for _, block_hash in saves])
-        if not loads and not saves and self._told_resets == self._num_resets:
+        is_told = self._told_resets == self._num_resets
+        if not loads and not saves and not step.spoilt and is_told:
             return None
         self._told_resets = self._num_resets
-        tasks = Tasks(loads, saves, self._num_resets)
+        tasks = Tasks(loads, saves, self._num_resets, list(step.spoilt))
         return ConnectorMetadata(msgspec.msgpack.encode(tasks))
 
     def update_connector_output(self, payload: bytes) -> None:

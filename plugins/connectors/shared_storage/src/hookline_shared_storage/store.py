@@ -179,6 +179,11 @@ class BlockStore:
             self.shrink()
         return True
 
+    def remove(self, block_hash: bytes) -> None:
+        """Removes a block's file if it exists; ignores a folder that forbids it."""
+        with suppress(OSError):
+            self.path_of(block_hash).unlink()
+
     def shrink(self) -> None:
         """Removes the least recently used files if the limit is exceeded."""
         self._unseen_bytes = 0

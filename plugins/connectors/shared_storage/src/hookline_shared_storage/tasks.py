@@ -24,11 +24,13 @@ class Tasks(msgspec.Struct, array_like=True):
         loads: Loads to start.
         saves: (block id, hash) of blocks that the step fills.
         num_resets: How often the storage was to be emptied so far.
+        removals: Hashes of blocks to remove, once earlier saves are done.
     """
 
     loads: list[LoadTask] = []
     saves: list[tuple[int, bytes]] = []
     num_resets: int = 0
+    removals: list[bytes] = []
 
 
 class Report(msgspec.Struct, array_like=True):

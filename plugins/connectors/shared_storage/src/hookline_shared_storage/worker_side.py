@@ -60,6 +60,8 @@ class WorkerSide:
         self._tasks = msgspec.msgpack.decode(metadata.payload, type=Tasks)
         if self._tasks.num_resets != self._num_resets:
             self._reset(self._tasks.num_resets)
+        for block_hash in self._tasks.removals:
+            self._writer.submit(self._store.remove, block_hash)
         for task in self._tasks.loads:
             if not task.is_async:
                 wait(self._load(task))

@@ -6,8 +6,9 @@ import torch
 from torch.nn import functional
 
 from hookline.engine.worker.extension import WorkerSide, WorkerStep
-from hookline.finish_cause import Failed
+from hookline.finish_cause import Corrupted
 from hookline.pooling import POOLING, PooledVectors
+from hookline.request import Origin
 from hookline.step import AdmittedSequence
 from hookline_pooling.pooling import REQUEST, PooledStep, Pooling, PoolingType
 
@@ -53,8 +54,9 @@ class Pooler(WorkerSide):
             if ends[index] < prompt.num_tokens:
                 continue
             if (vectors := prompt.vectors()) is None:
-                failure = Failed("its hidden states are not finite")
-                step.failed[prompt.request_id] = failure
+                step.failed[prompt.request_id] = Corrupted(
+                    "its hidden states are not finite", Origin.MODEL
+                )
             else:
                 found[prompt.request_id] = vectors
         if found:

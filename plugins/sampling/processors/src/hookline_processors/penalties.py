@@ -8,8 +8,8 @@ from hookline.engine.worker.sampling.logits_processor import (
     LogitsProcessorContext,
     SampledPositions,
 )
-from hookline.engine.worker.sampling.sampling_state import positive_float32
 from hookline.step import AdmittedSequence
+from hookline_kernels.row_drawing import positive_float32
 
 LARGEST_LOGIT = torch.finfo(torch.float32).max
 

@@ -21,10 +21,12 @@ class CheckedDrafts:
         token_ids: Ids within the vocabulary, at most `max_drafts`.
         probabilities: [drafts, vocabulary] float32, each row a distribution in which
             its draft is possible; None for deterministic drafts.
+        flaw: Why what was proposed cannot be drafts; empty if it can.
     """
 
     token_ids: list[int]
     probabilities: npt.NDArray[np.float32] | None = None
+    flaw: str = ""
 
 
 class DraftError(Exception):

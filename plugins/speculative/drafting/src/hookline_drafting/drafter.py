@@ -11,7 +11,7 @@ import numpy as np
 
 from hookline.engine.worker.input_batch import InputBatch, Int64
 from hookline.engine.worker.sampling.sampler import DrawnDrafts
-from hookline.engine.worker.verification import first_of_each
+from hookline_kernels.draft_verification import first_of_each
 from hookline.step import StepPlan
 from hookline_drafting.checking import CheckedDrafts
 from hookline_drafting.computed_step import ComputedStep
@@ -29,10 +29,12 @@ class StepDrafts(NamedTuple):
     Attributes:
         token_ids: Drafts by request id; requests without drafts are absent.
         use: What they took.
+        flaws: Why what was proposed for a request cannot be drafts, by request id.
     """
 
     token_ids: dict[int, list[int]]
     use: DraftUse
+    flaws: dict[int, str]
 
 
 class Drafter:
@@ -110,8 +112,11 @@ class Drafter:
         ]
         found = self._guard.propose(requests) if requests else []
         drafts: dict[int, list[int]] = {}
+        flaws: dict[int, str] = {}
         for request, checked in zip(requests, found, strict=True):
             request_id = request.request_id
+            if checked.flaw:
+                flaws[request_id] = checked.flaw
             if checked.token_ids:
                 drafts[request_id] = checked.token_ids
             if checked.probabilities is None:
@@ -127,7 +132,7 @@ class Drafter:
         if self._control is not None:
             self._control.record_proposed(counts, ended - started)
         use = DraftUse(ended - started, most, self._guard.take_failures())
-        return StepDrafts(drafts, use)
+        return StepDrafts(drafts, use, flaws)
 
     def drawn(self, rows: Int64) -> DrawnDrafts | None:
         """Returns the drafts with probabilities that a step verifies, or None.

@@ -131,7 +131,7 @@ class ProposerGuard:
             successes.append(not isinstance(checked, Failure))
             if isinstance(checked, Failure):
                 self._guard.failures.note((_cause(checked),), checked.summary)
-                checked = CheckedDrafts([])
+                checked = CheckedDrafts([], flaw=checked.summary)
             found.append(checked)
         self._guard.breaker.record([all(successes)])
         return found

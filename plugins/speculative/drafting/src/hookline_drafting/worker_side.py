@@ -16,8 +16,10 @@ from hookline.engine.worker.extension import (
 )
 from hookline.engine.worker.input_batch import Int64
 from hookline.engine.worker.sampling.sampler import DrawnDrafts
-from hookline.engine.worker.verification import first_of_each
+from hookline_kernels.draft_verification import first_of_each
+from hookline.finish_cause import Corrupted
 from hookline.payloads import ExtensionContext
+from hookline.request import Origin
 from hookline.step import AdmittedSequence, StepPlan
 from hookline_drafting.computed_step import ComputedStep
 from hookline_drafting.config import SpeculativeConfig
@@ -164,6 +166,9 @@ class DraftingWorker(WorkerSide):
             )
             step.drafts = found.token_ids
             use = found.use
+            for request_id, flaw in found.flaws.items():
+                cause = Corrupted(flaw, Origin.PROPOSER, is_served=True)
+                step.failed.setdefault(request_id, cause)
         if drafter is not None and not (use is None and moves is None):
             step.sections[DRAFTING] = DraftedStep(use, moves)
 

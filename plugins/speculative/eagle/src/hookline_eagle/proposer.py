@@ -290,10 +290,17 @@ class EagleProposer:
         return found
 
     def _pick(self, chain: "_Chain", alive: int) -> None:
-        """Chooses the next draft of the first `alive` requests."""
+        """Chooses the next draft of the first `alive` requests.
+
+        Where logits are not finite, a draft without any chance costs only its request.
+        """
         assert self._output is not None
         logits = self._head.logits(self._output, chain.features)
         drafted = self._argmax(logits)
+        is_none = drafted < 0
+        if bool(is_none.any()):
+            logits = logits.masked_fill(is_none[:, None], 0.0)
+            drafted = drafted.clamp(min=0)
         rows: list[torch.Tensor | None] = [None] * alive
         for row, each in enumerate(chain.shown[:alive]):
             if each.draws:

@@ -12,7 +12,7 @@ import torch
 
 from hookline.engine.worker.input_batch import InputBatch, Int32, Int64
 from hookline.engine.worker.sampling.logits_processor import SampledPositions
-from hookline.engine.worker.verification import first_of_each
+from hookline_kernels.draft_verification import first_of_each
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.step import AdmittedSequence
 from hookline_grammars.allowance import (

@@ -9,7 +9,7 @@ import pytest
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.engine.worker.executor import DeferredStep, Executor
 from hookline.engine.worker.input_batch import InputBatch, StepInputs
-from hookline.engine.worker.verification import Verified
+from hookline_kernels.draft_verification import Verified
 from hookline.finish_cause import Aborted
 from hookline.stats.scheduler_stats import Residue
 from hookline.step import StepPlan, StepResult

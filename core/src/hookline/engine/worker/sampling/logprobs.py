@@ -1,15 +1,27 @@
 """Log-probabilities of sampled tokens and of prompts, and of likely alternatives."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 
 from hookline.engine.worker.input_batch import InputBatch, Int64, StepInputs
-from hookline.request import TokenLogprobs
+from hookline.finish_cause import Corrupted
+from hookline.request import Origin, TokenLogprobs
+from hookline_kernels.drawing import NEGATIVE_INFINITY
 
 _PROMPT_ROWS = 256
 """Number of prompt tokens whose log-probabilities are in memory at a time."""
+
+
+def log_probabilities(logits: torch.Tensor, *, allows: bool) -> torch.Tensor:
+    """Returns those of each row, [R, vocabulary]; not-a-numbers where there are none.
+
+    If that is allowed, no token is likely there.
+    """
+    found = logits.log_softmax(-1)
+    return found.nan_to_num_(*[NEGATIVE_INFINITY] * 3) if allows else found
 
 
 def top_logprobs(
@@ -37,6 +49,18 @@ def top_logprobs(
             strict=True,
         )
     ]
+
+
+def corrupted_prompts(
+    scores: Mapping[int, Sequence[TokenLogprobs]],
+) -> dict[int, Corrupted]:
+    """Returns causes by id of requests whose prompts have no log-probabilities."""
+    cause = Corrupted.logits(Origin.MODEL)
+    return {
+        request_id: cause
+        for request_id, entries in scores.items()
+        if any(math.isnan(each.logprobs[0]) for each in entries)
+    }
 
 
 def logits_indices(
@@ -69,8 +93,13 @@ def prompt_logprobs(
     inputs: StepInputs,
     prompts: Sequence[tuple[int, int, int]],
     logits: torch.Tensor,
+    *,
+    allows: bool,
 ) -> dict[int, list[TokenLogprobs]]:
-    """Log-probabilities of each prompt token that follows a computed one."""
+    """Log-probabilities of each prompt token that follows a computed one.
+
+    `allows` is as in `log_probabilities`.
+    """
     found = {}
     for index, start, end in prompts:
         row = int(inputs.rows[index])
@@ -87,7 +116,7 @@ def prompt_logprobs(
             strict=True,
         ):
             entries += top_logprobs(
-                part.float().log_softmax(-1),
+                log_probabilities(part.float(), allows=allows),
                 part_tokens,
                 [params.prompt_logprobs] * len(part),
             )

@@ -1,16 +1,14 @@
 """Samples tokens from a step's logits, all requests of the step at once.
 
 Logits processors come first, then for requests that are not greedy temperature, top-k,
-top-p and min-p. Log-probabilities are those of the unmodified logits. A token is drawn
-by inverting the cumulative distribution in the order of the vocabulary with one number
-that depends on seed and position only: a request's tokens depend neither on its
-neighbours nor on drafts proposed with certainty. Drafts with probabilities are sampled
-by rejection.
+top-p and min-p. Log-probabilities are those of the unmodified logits. Drafts with
+probabilities are sampled by rejection. Where logits are not finite, whoever draws gives
+`NO_TOKEN`: that the tokens tell costs no pass over the logits, and no wait of its own.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +16,18 @@ import torch
 
 from hookline.engine.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.engine.worker.sampling.logits_processor import SampledPositions
-from hookline.engine.worker.sampling.logprobs import prompt_logprobs, top_logprobs
-from hookline.engine.worker.sampling.sampling_state import SamplingState
-from hookline.finish_cause import FinishCause
-from hookline.request import TokenLogprobs
-from hookline_kernels import CPU
-from hookline_kernels.drawing import (
-    invert_distribution,
-    keep_likeliest,
-    split_mix,
-    uniforms,
+from hookline.engine.worker.sampling.logprobs import (
+    log_probabilities,
+    prompt_logprobs,
+    top_logprobs,
 )
-from hookline_kernels.rejection import DraftLayout
-from hookline_kernels.sampling import ChosenSampling, choose_sampling
+from hookline.engine.worker.sampling.sampling_state import SamplingState
+from hookline.finish_cause import Corrupted, FinishCause
+from hookline.request import Origin, TokenLogprobs
+from hookline_kernels import CPU
+from hookline_kernels.drawing import NEGATIVE_INFINITY, NO_TOKEN
+from hookline_kernels.row_drawing import RowDrawing
+from hookline_kernels.sampling import ChosenSampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +39,13 @@ class Samples:
         logprobs: By index into S, for requests with `logprobs`.
         failed: By batch row, why a plugin's logits processor failed for its request;
             tokens of such a request mean nothing.
+        corrupted: By index into S, whose output was not finite there.
     """
 
     token_ids: Int64
     logprobs: dict[int, TokenLogprobs] = field(default_factory=dict)
     failed: dict[int, FinishCause] = field(default_factory=dict)
+    corrupted: dict[int, Corrupted] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +127,8 @@ class Sampler:
         state: SamplingState,
         chosen: ChosenSampling | None = None,
         device: torch.device = CPU.device,
+        *,
+        allows: bool = False,
     ) -> None:
         """Creates a sampler.
 
@@ -136,14 +137,15 @@ class Sampler:
             state: Their sampling parameters, in main memory.
             chosen: Kernels that pick tokens; None chooses those for float32.
             device: Device of the logits.
+            allows: Whether requests go on whose logits are not finite: what is not
+                counts as −∞, and token 0 is sampled if nothing is.
         """
-        self._batch = batch
-        self._state = state
-        self._chosen = chosen or choose_sampling(torch.float32)
-        self._device = device
+        self._batch, self._state, self._allows = batch, state, allows
+        self._drawing = RowDrawing(
+            state.drawing, batch.token_ids, batch.num_prompt_tokens, chosen, device
+        )
+        self._tensor = self._drawing.tensor
         self.prepares = state.processors.prepares
-        is_here = device.type == "cpu"
-        self._tensor = torch.from_numpy if is_here else self._copied
 
     def sample(
         self,
@@ -156,20 +158,53 @@ class Sampler:
         """Implements `StepSampler`; overwrites the logits."""
         if ends is None:
             ends = self._batch.num_tokens[rows]
-        if not self._state.needs_change[rows].any():
-            token_ids = self._draw_each(logits, rows, ends)
-            if drawn is not None:
-                self._reject(logits, rows, ends, drawn, token_ids)
-            return Samples(token_ids.cpu().numpy())
-        logits = logits.float()
-        wanted = np.flatnonzero(self._state.num_logprobs[rows] >= 0)
-        raw = logits[self._tensor(wanted)].log_softmax(-1) if len(wanted) else None
-        failed = self._process(logits, rows, ends, nodes)
-        token_ids = self._draw_each(logits, rows, ends)
+        given = None
+        if self._state.needs_change[rows].any():
+            logits = logits.float()
+            given = logits.amax(-1).isfinite()
+            wanted = np.flatnonzero(self._state.num_logprobs[rows] >= 0)
+            raw = logits[self._tensor(wanted)] if len(wanted) else None
+            failed = self._process(logits, rows, ends, nodes)
+        token_ids = self._drawing.draw(logits, rows, ends)
         if drawn is not None:
-            self._reject(logits, rows, ends, drawn, token_ids)
-        logprobs = self._logprobs(raw, wanted, rows, token_ids)
-        return Samples(token_ids.cpu().numpy(), logprobs, failed)
+            drafts = drawn.sequences, drawn.probabilities
+            self._drawing.reject(logits, rows, ends, *drafts, token_ids)
+        if given is not None:  # a processor may have hidden it
+            token_ids = token_ids.masked_fill(~given, NO_TOKEN)
+        tokens, corrupted = token_ids.cpu().numpy(), {}
+        if tokens.min(initial=0) < 0:
+            corrupted = self._settle(tokens, logits, rows, ends, given)
+        if given is None:
+            return Samples(tokens, corrupted=corrupted)
+        logprobs = self._logprobs(raw, wanted, rows, tokens)
+        return Samples(tokens, logprobs, failed, corrupted)
+
+    def _settle(
+        self,
+        tokens: Int64,
+        logits: torch.Tensor,
+        rows: Int64,
+        ends: Int64,
+        given: torch.Tensor | None,
+    ) -> dict[int, Corrupted]:
+        """Puts tokens in place of `NO_TOKEN`; returns why there was none, by index.
+
+        `given` tells where the model's logits were good, [S]; None: where these are.
+        """
+        places = np.flatnonzero(tokens < 0)
+        at = self._tensor(places)
+        if self._allows:
+            own = logits[at].float().nan_to_num_(*[NEGATIVE_INFINITY] * 3)
+            tokens[places] = self._drawing.draw(own, rows[places], ends[places]).cpu()
+        np.maximum(tokens, 0, out=tokens)
+        was_good = [False] * len(places) if given is None else given[at].tolist()
+        return {
+            place: Corrupted.logits(
+                Origin.LOGITS_PROCESSOR if is_changed else Origin.MODEL,
+                is_served=self._allows,
+            )
+            for place, is_changed in zip(places.tolist(), was_good, strict=True)
+        }
 
     def score_prompts(
         self,
@@ -178,7 +213,8 @@ class Sampler:
         logits: torch.Tensor,
     ) -> dict[int, list[TokenLogprobs]]:
         """Implements `StepSampler`."""
-        return prompt_logprobs(self._batch, inputs, prompts, logits)
+        allows = self._allows
+        return prompt_logprobs(self._batch, inputs, prompts, logits, allows=allows)
 
     def prepare(self, inputs: StepInputs) -> None:
         """Starts what logits processors compute ahead for the step's `sample`."""
@@ -210,123 +246,16 @@ class Sampler:
             batch=self._batch,
         )
 
-    def _draw_each(
-        self, logits: torch.Tensor, rows: Int64, ends: Int64
-    ) -> torch.Tensor:
-        """Samples the likeliest token of greedy rows and draws those of the others.
-
-        Returns:
-            [S] int64 on the logits' device.
-        """
-        is_random = self._state.temperature[rows] > 0
-        if not is_random.any():
-            return self._chosen.argmax(logits)
-        is_filtered = is_random & self._state.has_filters[rows]
-        token_ids = torch.empty(len(rows), dtype=torch.int64, device=self._device)
-        for chosen, choose in (
-            (~is_random, self._best),
-            (is_random & ~is_filtered, self._draw),
-            (is_filtered, self._draw_filtered),
-        ):
-            indices = np.flatnonzero(chosen)
-            if len(indices) == len(rows):
-                return choose(logits, rows, ends)
-            if len(indices):
-                at = self._tensor(indices)
-                token_ids[at] = choose(logits[at], rows[indices], ends[indices])
-        return token_ids
-
-    def _best(self, logits: torch.Tensor, _rows: Int64, _ends: Int64) -> torch.Tensor:
-        return self._chosen.argmax(logits)
-
-    def _reject(
-        self,
-        logits: torch.Tensor,
-        rows: Int64,
-        ends: Int64,
-        drawn: DrawnDrafts,
-        token_ids: torch.Tensor,
-    ) -> None:
-        """Replaces drawn tokens by the outcome of rejection sampling."""
-        indices = drawn.sequences
-        chosen, behind = rows[indices], ends[indices]
-        layout = DraftLayout(chosen)
-        at, first = layout.is_draft, layout.firsts
-        drafts = self._batch.token_ids[chosen[at], behind[at]].astype(np.int64)
-        verified = self._chosen.reject(
-            self._tensor(drafts),
-            self._tensor(layout.starts),
-            self._tensor(drawn.probabilities),
-            self._probabilities(logits[self._tensor(indices)], chosen),
-            accept_points=self._tensor(
-                self._uniforms(chosen[at], behind[at], accepting=True)
-            ),
-            next_points=self._points(chosen[first], behind[first]),
-        )
-        settled, tokens = layout.settle(
-            drafts,
-            verified.num_accepted.cpu().numpy(),
-            verified.next_tokens.cpu().numpy(),
-        )
-        token_ids[self._tensor(indices[settled])] = self._tensor(tokens)
-
     def _logprobs(
         self,
         raw: torch.Tensor | None,
         wanted: Int64,
         rows: Int64,
-        token_ids: torch.Tensor,
+        tokens: Int64,
     ) -> dict[int, TokenLogprobs]:
         if raw is None:
             return {}
         counts = self._state.num_logprobs[rows[wanted]]
-        chosen = token_ids[self._tensor(wanted)]
-        entries = top_logprobs(raw, chosen, counts.tolist())
+        found = log_probabilities(raw, allows=self._allows)
+        entries = top_logprobs(found, self._tensor(tokens[wanted]), counts.tolist())
         return dict(zip(wanted.tolist(), entries, strict=True))
-
-    def _draw(self, logits: torch.Tensor, rows: Int64, ends: Int64) -> torch.Tensor:
-        temperatures = self._tensor(self._state.temperature[rows])
-        return self._chosen.draw(logits, temperatures, self._points(rows, ends))
-
-    def _draw_filtered(
-        self, logits: torch.Tensor, rows: Int64, ends: Int64
-    ) -> torch.Tensor:
-        points = self._points(rows, ends)
-        if (draw := self._chosen.draw_filtered) is not None:
-            temperatures = self._tensor(self._state.temperature[rows])
-            top_k, top_p, min_p = self._filters(rows)
-            return draw(
-                logits, temperatures, points, top_k=top_k, top_p=top_p, min_p=min_p
-            )
-        return invert_distribution(self._probabilities(logits, rows), points)
-
-    def _probabilities(self, logits: torch.Tensor, rows: Int64) -> torch.Tensor:
-        """Returns the distributions of rows that are not greedy: [S, vocabulary]."""
-        logits = logits.float()
-        logits = logits - logits.amax(-1, keepdim=True)  # so that none overflows
-        logits /= self._tensor(self._state.temperature[rows])[:, None]
-        if self._state.has_filters[rows].any():
-            logits = keep_likeliest(logits, *self._filters(rows))
-        return logits.softmax(-1)
-
-    def _filters(self, rows: Int64) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Returns top-k, top-p and min-p: [S] each."""
-        state = self._state
-        top_k, top_p, min_p = state.top_k[rows], state.top_p[rows], state.min_p[rows]
-        return self._tensor(top_k), self._tensor(top_p), self._tensor(min_p)
-
-    def _copied(self, array: npt.NDArray[Any]) -> torch.Tensor:
-        """Copies an array to the device without waiting for it."""
-        return torch.from_numpy(array).to(self._device, non_blocking=True)
-
-    def _points(self, rows: Int64, ends: Int64) -> torch.Tensor:
-        """Returns where in its cumulative distribution each token lies: [S]."""
-        return self._tensor(self._uniforms(rows, ends))
-
-    def _uniforms(
-        self, rows: Int64, ends: Int64, *, accepting: bool = False
-    ) -> npt.NDArray[np.float64]:
-        """Returns [S] numbers in [0, 1); others for accepting drafts."""
-        positions = ends - self._batch.num_prompt_tokens[rows]
-        seeds = self._state.seeds[rows]
-        return uniforms(split_mix(~seeds) if accepting else seeds, positions)

@@ -1,21 +1,11 @@
 """Sampling parameters of the batch as columns, for sampling by array operations."""
 
 import numpy as np
-import numpy.typing as npt
 
 from hookline.engine.worker.sampling.logits_processors import LogitsProcessors
 from hookline.step import AdmittedSequence
 from hookline_kernels.drawing import split_mix
-
-Float32 = npt.NDArray[np.float32]
-
-_LEAST = float(np.finfo(np.float32).tiny)
-_LARGEST = float(np.finfo(np.float32).max)
-
-
-def positive_float32(value: float) -> float:
-    """Clamps a positive number so that float32 rounds it neither to 0 nor infinity."""
-    return min(max(value, _LEAST), _LARGEST)
+from hookline_kernels.row_drawing import DrawingColumns
 
 
 class SamplingState:
@@ -23,13 +13,8 @@ class SamplingState:
 
     Attributes:
         processors: The logits processors.
-        temperature: 0 means greedy.
-        top_k: The vocabulary's size where it is off.
-        top_p: 1 where it is off.
-        min_p: 0 where it is off.
-        seeds: The request's, or derived from the engine's seed and the request's id.
+        drawing: How tokens are drawn.
         num_logprobs: −1 where none are requested.
-        has_filters: Whether top-k, top-p or min-p is on.
         needs_change: Whether a logits processor applies or log-probabilities are
             requested.
     """
@@ -45,13 +30,8 @@ class SamplingState:
         self._vocab_size = vocab_size
         self._engine_seed = seed
         self.processors = processors or LogitsProcessors(max_num_seqs)
-        self.temperature: Float32 = np.zeros(max_num_seqs, np.float32)
-        self.top_k = np.full(max_num_seqs, vocab_size, np.int64)
-        self.top_p: Float32 = np.ones(max_num_seqs, np.float32)
-        self.min_p: Float32 = np.zeros(max_num_seqs, np.float32)
-        self.seeds = np.zeros(max_num_seqs, np.uint64)
+        self.drawing = DrawingColumns(max_num_seqs, vocab_size)
         self.num_logprobs = np.full(max_num_seqs, -1, np.int64)
-        self.has_filters = np.zeros(max_num_seqs, np.bool_)
         self.needs_change = np.zeros(max_num_seqs, np.bool_)
 
     def admit(self, row: int, sequence: AdmittedSequence) -> None:
@@ -63,30 +43,24 @@ class SamplingState:
         """
         self._check_ids(sequence)
         params = sequence.params
-        greedy = params.is_greedy
-        self.temperature[row] = 0.0 if greedy else positive_float32(params.temperature)
-        self.top_k[row] = min(params.top_k or self._vocab_size, self._vocab_size)
-        self.top_p[row] = positive_float32(params.top_p)
-        self.min_p[row] = params.min_p
-        self.seeds[row] = self._seed(sequence)
-        self.num_logprobs[row] = -1 if params.logprobs is None else params.logprobs
-        self.has_filters[row] = (
-            self.top_k[row] < self._vocab_size
-            or self.top_p[row] < 1
-            or self.min_p[row] > 0
+        self.drawing.fill(
+            row,
+            temperature=params.temperature,
+            top_k=params.top_k,
+            top_p=params.top_p,
+            min_p=params.min_p,
+            seed=self._seed(sequence),
         )
+        self.num_logprobs[row] = -1 if params.logprobs is None else params.logprobs
         self.processors.admit(row, sequence)
         has_processors = self.processors.is_active[row]
         self.needs_change[row] = has_processors or params.logprobs is not None
 
     def reset(self, row: int) -> None:
         """Makes a row greedy, after `admit` has raised an error."""
-        self.temperature[row] = self.min_p[row] = 0.0
-        self.top_k[row] = self._vocab_size
-        self.top_p[row] = 1.0
-        self.seeds[row] = 0
+        self.drawing.fill(row)
         self.num_logprobs[row] = -1
-        self.has_filters[row] = self.needs_change[row] = False
+        self.needs_change[row] = False
         self.processors.reset(row)
 
     def clear_row(self, row: int) -> None:
