@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline_processes.private_folder import make_folder_again, private_folder
+from hookline_host.folders import make_private
+from hookline_processes.private_folder import private_folder
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def test_a_folder_is_private_and_has_room_for_long_names(
     """Where the usual place has a long path, it is in /tmp."""
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    monkeypatch.setenv("TMPDIR", str(deep))
 
     made = private_folder("client-99999.ipc")
 
@@ -31,12 +32,12 @@ def test_a_folder_is_private_and_has_room_for_long_names(
 
 def test_a_removed_folder_is_made_again(folder: Path) -> None:
     """As private as it was; one that is there stays as it is."""
-    make_folder_again(folder)
+    make_private(folder)
     (folder / "a").touch()
-    make_folder_again(folder)
+    make_private(folder)
     shutil.rmtree(folder)
 
-    make_folder_again(folder)
+    make_private(folder)
 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert list(folder.iterdir()) == []
@@ -54,8 +55,8 @@ def test_a_place_that_somebody_took_is_not_used(folder: Path, taken: str) -> Non
         folder.mkdir()
         folder.chmod(0o750)
 
-    with pytest.raises(OSError, match="is not a folder that only this user may enter"):
-        make_folder_again(folder)
+    with pytest.raises(OSError, match="is not a folder|others may enter"):
+        make_private(folder)
 
 
 def test_a_folder_of_another_user_is_not_used(
@@ -66,4 +67,4 @@ def test_a_folder_of_another_user_is_not_used(
     monkeypatch.setattr("os.geteuid", lambda: folder.stat().st_uid + 1)
 
     with pytest.raises(PermissionError):
-        make_folder_again(folder)
+        make_private(folder)

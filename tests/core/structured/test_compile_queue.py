@@ -4,7 +4,7 @@ import pytest
 
 from hookline.structured_outputs import GrammarKind
 from hookline_grammars.compile_queue import (
-    MOST_CLIENTS,
+    MOST_PAYERS,
     MOST_QUICK,
     CompileQueue,
     Job,
@@ -17,7 +17,8 @@ BOOLEAN = '{"type": "object", "properties": {"yes": {"type": "boolean"}}}'
 
 
 def job(name: str, client: str = "", pace: Pace = Pace.UNKNOWN) -> Job:
-    return Job(name.encode(), GrammarSpec(GrammarKind.REGEX, name), client, pace)
+    spec = GrammarSpec(GrammarKind.REGEX, name)
+    return Job(name.encode(), spec, (client, ""), pace)
 
 
 def popped(queue: CompileQueue, seconds: float = 0.1) -> str:
@@ -107,16 +108,30 @@ def test_slow_ones_have_their_turn() -> None:
     assert order.index("tried") == MOST_QUICK
 
 
+def test_a_payer_gains_nothing_by_claiming_to_be_many() -> None:
+    """
+    Its tenants take turns among each other, in the time of one.
+    """
+    queue = CompileQueue()
+    for number in range(8):
+        spec = GrammarSpec(GrammarKind.REGEX, f"{number}")
+        queue.push(Job(b"many", spec, ("one key", f"tenant {number}"), Pace.UNKNOWN))
+    popped(queue, seconds=0.6)
+    queue.push(job("another", "another key"))
+
+    assert popped(queue) == "another"
+
+
 def test_clients_that_wait_for_nothing_are_forgotten() -> None:
     """
     So that many addresses cost no memory.
     """
     queue = CompileQueue()
-    for number in range(2 * MOST_CLIENTS):
+    for number in range(2 * MOST_PAYERS):
         queue.push(job(f"{number}", f"client {number}"))
         popped(queue)
 
-    assert len(queue._clients) <= MOST_CLIENTS + 1
+    assert len(queue._payers) <= MOST_PAYERS + 1
 
 
 @pytest.mark.parametrize(

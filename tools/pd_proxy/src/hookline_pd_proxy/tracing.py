@@ -14,7 +14,8 @@ from hookline.request import RequestFacts
 from hookline_pd_proxy.instance import Instance
 from hookline_pd_proxy.numbers import Outcome
 from hookline_pd_proxy.settings import TRACES_OPTION, RouteSettings
-from hookline_server.request_identity import identity_of, trace_context
+from hookline_server.request_identity import identity_of
+from hookline_server.trace_rules import trace_rules
 
 TRACED = frozenset({Outcome.COMPLETED, Outcome.REFUSED, Outcome.CLIENT_LEFT})
 """Outcomes that are no errors of the proxy or of instances."""
@@ -133,7 +134,8 @@ class Tracing:
 
     def begin(self, request: web.Request) -> RouteSpan:
         """Begins the span of a request, by its client's decision if there is one."""
-        trace_id, span_id, context = "", "", trace_context(request.headers)
+        trace_id, span_id = "", ""
+        context = trace_rules().context(request.headers)
         if self._sender is not None:
             facts = RequestFacts(trace_context=context)
             trace_id, span_id = span_ids(facts, self._ratio)

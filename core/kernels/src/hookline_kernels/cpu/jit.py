@@ -10,6 +10,7 @@ not used for longest are removed.
 import hashlib
 import itertools
 import logging
+import os
 import pickle
 import secrets
 from collections.abc import Callable

@@ -230,7 +230,7 @@ class BlockPool:
             if block is not None and not block.is_proven:
                 for listener in self.listeners:
                     listener.block_distrusted(block.block_id, block_hash)
-                self._num_reusable -= block.references == 0
+                self.num_reusable -= block.references == 0
                 self._uncache(block)
 
     def find_cached(self, block_hash: bytes) -> int | None:

@@ -11,7 +11,7 @@ from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.frozen import frozen_map
 from hookline.request import Request
-from hookline.structured_outputs import CLIENT, PARAM, STRUCTURED_OUTPUTS
+from hookline.structured_outputs import PARAM, STRUCTURED_OUTPUTS
 from hookline_grammars.cache import GrammarCache, Outcome
 from hookline_grammars.compiled import GRAMMAR, CompiledGrammar
 from hookline_grammars.config import StructuredOutputsConfig
