@@ -73,7 +73,7 @@ def test_warm_up_compiles_what_ranks_need(
 
     assert main(["warm-up", "-tp", "2"]) == 0
     compiled = set(tmp_path.rglob("*.nbi"))
-    with LLM("demo", tensor_parallel_size=2, num_kv_blocks=64) as llm:
+    with LLM("demo", tensor_parallel_size=2, num_kv_blocks=128) as llm:
         llm.generate("class Stack:", SamplingParams(temperature=0.0, max_tokens=24))
 
     assert any("sum_over_ranks" in path.name for path in compiled)

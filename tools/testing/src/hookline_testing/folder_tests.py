@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-_SERVERS = ("hostile", "soak", "fuzz", "clients")
+_SERVERS = ("clients", "containers", "fuzz", "hostile", "soak")
 """Folders of tests that run whole servers, whichever folder they are about."""
 
 
