@@ -33,9 +33,7 @@ def checked(
 
 
 def errors(report: dict[str, Any]) -> list[str]:
-    return [
-        each["text"] for each in report["problems"] if each["severity"] == "error"
-    ]
+    return [each["text"] for each in report["problems"] if each["severity"] == "error"]
 
 
 def change(folder: Path, file: str, **values: object) -> None:

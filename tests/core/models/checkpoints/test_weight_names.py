@@ -81,9 +81,7 @@ def test_what_repeats_the_weights_is_left_out(llama: Oracle, folder: Path) -> No
     assert loaded(folder).keys() == llama.model.state_dict().keys()
 
 
-def test_an_index_may_name_more_than_the_model_has(
-    llama: Oracle, folder: Path
-) -> None:
+def test_an_index_may_name_more_than_the_model_has(llama: Oracle, folder: Path) -> None:
     """What nothing needs may be missing; what is in two files has the index's home."""
     split(folder, "a.safetensors")
     tensors = load_file(folder / "a.safetensors")
@@ -103,9 +101,7 @@ def lose_a_shard(folder: Path) -> None:
 
 def lose_an_indexed_shard(folder: Path) -> None:
     split(folder, *SHARDS)
-    homes = {
-        tensor: name for name in SHARDS for tensor in load_file(folder / name)
-    }
+    homes = {tensor: name for name in SHARDS for tensor in load_file(folder / name)}
     (folder / INDEX).write_text(json.dumps({"weight_map": homes}))
     (folder / SHARDS[0]).unlink()
 

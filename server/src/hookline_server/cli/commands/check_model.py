@@ -141,10 +141,13 @@ def _windows(report: "ModelReport") -> str:
 
 
 def _end_tokens(report: "ModelReport") -> str:
-    return "\n".join(
-        f"{each.token_id} {each.text!r} ({', '.join(each.sources)})"
-        for each in report.end_tokens
-    ) or "nothing: texts end at max_tokens or a stop string"
+    return (
+        "\n".join(
+            f"{each.token_id} {each.text!r} ({', '.join(each.sources)})"
+            for each in report.end_tokens
+        )
+        or "nothing: texts end at max_tokens or a stop string"
+    )
 
 
 def _tokenizer(report: "ModelReport") -> str:
