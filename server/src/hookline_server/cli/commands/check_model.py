@@ -38,7 +38,7 @@ _NAME = 16
 
 
 def run(argv: list[str]) -> int:
-    """Prints what was found; returns 1 if something keeps the model from being served."""
+    """Prints what was found; returns 1 if the model cannot be served."""
     options = [each for each in engine_options() if each.flag in _OPTIONS]
     arguments = read_arguments(
         "check-model",
@@ -154,9 +154,8 @@ def _tokenizer(report: "ModelReport") -> str:
     if report.tokenizer is None:
         return "not known"
     special = " ".join(report.tokenizer.special) or "none"
-    return f"{report.tokenizer.tokens} tokens, the model has {report.vocab_size}\n" + (
-        f"special: {special}"
-    )
+    tokens = f"{report.tokenizer.tokens} tokens, the model has {report.vocab_size}"
+    return f"{tokens}\nspecial: {special}"
 
 
 def _chat(report: "ModelReport") -> str:
