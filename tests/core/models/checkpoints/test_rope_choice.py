@@ -14,7 +14,6 @@ from transformers import (
     Gemma3TextConfig,
     LlamaConfig,
     Phi3Config,
-    PreTrainedConfig,
     PreTrainedModel,
 )
 
@@ -159,14 +158,15 @@ MODELS: dict[str, Callable[[Path], Oracle]] = {
 
 def with_factors(oracle: Oracle, which: str) -> PreTrainedModel:
     """The same model in `transformers`, with one set of factors for all lengths."""
-    config: PreTrainedConfig = copy.deepcopy(oracle.model.config)
+    config: Any = copy.deepcopy(oracle.model.config)
     rope = config.rope_parameters
     rope["short_factor"] = rope["long_factor"] = FACTORS[f"{which}_factor"]
     model: PreTrainedModel = AutoModelForCausalLM.from_config(
         config, dtype=torch.float32, attn_implementation="eager"
     )
     model.load_state_dict(oracle.model.state_dict())
-    return model.eval()
+    model.train(mode=False)
+    return model
 
 
 @pytest.mark.parametrize("where", MODELS)
@@ -202,10 +202,11 @@ def test_each_type_of_layers_has_its_choice() -> None:
             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
         },
     )
-    before = dict(config.rope_parameters["sliding_attention"])
+    ropes: Any = config.rope_parameters
+    before = dict(ropes["sliding_attention"])
 
     choose_rope(config, LONGEST)
 
-    full = config.rope_parameters["full_attention"]
+    full = ropes["full_attention"]
     assert full["short_factor"] == full["long_factor"] == FACTORS["long_factor"]
-    assert config.rope_parameters["sliding_attention"] == before
+    assert ropes["sliding_attention"] == before
