@@ -207,4 +207,6 @@ def _cache(report: "ModelReport") -> str:
 
 
 def _size(nbytes: int) -> str:
+    if nbytes < _GIB:
+        return f"{nbytes / 2**20:.2f} MiB"
     return f"{nbytes / _GIB:.2f} GiB"
