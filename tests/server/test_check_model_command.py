@@ -33,9 +33,7 @@ def checked(
 
 
 def errors(report: dict[str, Any]) -> list[str]:
-    return [
-        each["text"] for each in report["problems"] if each["severity"] == "error"
-    ]
+    return [each["text"] for each in report["problems"] if each["severity"] == "error"]
 
 
 def change(folder: Path, file: str, **values: object) -> None:
@@ -156,8 +154,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "model.safetensors is a Git LFS pointer",
     ),
     "the end": (
-        lambda folder: change(folder, "config.json", eos_token_id="</s>"),
-        "config.json: eos_token_id is '</s>'",
+        lambda folder: change(folder, "config.json", eos_token_id=[2.5]),
+        "config.json: eos_token_id is [2.5]",
     ),
     "the tokenizer": (
         lambda folder: (folder / "tokenizer.json").write_text("{"),

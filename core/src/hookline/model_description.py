@@ -18,7 +18,7 @@ from hookline_registry import UnknownPluginError, installed
 
 LFS_POINTER = "version https://git-lfs"
 """How the file begins that Git keeps in place of one in its large-file storage."""
-LFS_REASON = "is a Git LFS pointer, not the file itself: run `git lfs pull` in the folder"
+LFS_REASON = "is a Git LFS pointer, not the file itself: run `git lfs pull` there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from hookline_models.checkpoints.loading import load_model
 from hookline_models.description.describing import describe
 from hookline_testing.oracle import Oracle
 
-Damage = Callable[[torch.Tensor], None]
+Damage = Callable[[torch.Tensor], object]
 GREEDY = SamplingParams(temperature=0.0, max_tokens=6)
 UP = "model.layers.1.mlp.up_proj.weight"
 EMBEDDING = "model.embed_tokens.weight"

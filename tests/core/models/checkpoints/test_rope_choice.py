@@ -1,5 +1,6 @@
 """Contexts beyond a model's original length equal `transformers`, whoever is beside."""
 
+import copy
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,12 +10,10 @@ from typing import Any
 import pytest
 import torch
 from transformers import (
-    AutoConfig,
     AutoModelForCausalLM,
     Gemma3TextConfig,
     LlamaConfig,
     Phi3Config,
-    PreTrainedConfig,
     PreTrainedModel,
 )
 
@@ -157,16 +156,17 @@ MODELS: dict[str, Callable[[Path], Oracle]] = {
 }
 
 
-def with_factors(folder: Path, which: str) -> PreTrainedModel:
+def with_factors(oracle: Oracle, which: str) -> PreTrainedModel:
     """The same model in `transformers`, with one set of factors for all lengths."""
-    config: PreTrainedConfig = AutoConfig.from_pretrained(folder)
-    config.standardize_rope_params()
+    config: Any = copy.deepcopy(oracle.model.config)
     rope = config.rope_parameters
     rope["short_factor"] = rope["long_factor"] = FACTORS[f"{which}_factor"]
-    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-        folder, config=config, attn_implementation="eager"
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(
+        config, dtype=torch.float32, attn_implementation="eager"
     )
-    return model.eval()
+    model.load_state_dict(oracle.model.state_dict())
+    model.train(mode=False)
+    return model
 
 
 @pytest.mark.parametrize("where", MODELS)
@@ -181,7 +181,7 @@ def test_longrope_is_chosen_by_the_longest_context(tmp_path: Path, where: str) -
         alone = [generated(llm, each)[0] for each in PROMPTS.values()]
         together = generated(llm, *PROMPTS.values())
 
-    long = with_factors(tmp_path, "long")
+    long = with_factors(oracle, "long")
     assert short == [greedy(oracle.model, PROMPTS[3])]
     assert alone == together == [greedy(long, each) for each in PROMPTS.values()]
     assert together[1:] == [greedy(oracle.model, PROMPTS[each]) for each in (90, 200)]
@@ -202,10 +202,11 @@ def test_each_type_of_layers_has_its_choice() -> None:
             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
         },
     )
-    before = dict(config.rope_parameters["sliding_attention"])
+    ropes: Any = config.rope_parameters
+    before = dict(ropes["sliding_attention"])
 
     choose_rope(config, LONGEST)
 
-    full = config.rope_parameters["full_attention"]
+    full = ropes["full_attention"]
     assert full["short_factor"] == full["long_factor"] == FACTORS["long_factor"]
-    assert config.rope_parameters["sliding_attention"] == before
+    assert ropes["sliding_attention"] == before

@@ -1,5 +1,7 @@
 """How long a model's context is, from its length and its rotary embedding's factor."""
 
+from typing import Any
+
 import pytest
 
 from hookline import ModelLoadError
@@ -71,7 +73,9 @@ def test_factors_extend_a_context(
     """As in vLLM, in the former and the present form of the field."""
     described = {key: each for key, each in rope.items() if key != "kind"}
 
-    assert lengths(**{field: {**described, kind_field: rope["kind"]}}) == expected
+    config: dict[str, Any] = {field: {**described, kind_field: rope["kind"]}}
+
+    assert lengths(**config) == expected
 
 
 def test_an_original_length_beside_the_rope_counts() -> None:

@@ -86,9 +86,7 @@ def test_a_model_may_have_no_end(folder: Path, end: object) -> None:
 
 @pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
 @pytest.mark.parametrize("end", ["</s>", True, 2.0, [2, "3"], [[2]], {"id": 2}])
-def test_a_value_of_another_type_is_named(
-    folder: Path, file: str, end: object
-) -> None:
+def test_a_value_of_another_type_is_named(folder: Path, file: str, end: object) -> None:
     """With its file and its field."""
     write(folder, file, eos_token_id=end)
 

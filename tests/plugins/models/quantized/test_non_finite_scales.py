@@ -8,7 +8,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hookline import LLM, ModelLoadError
-from hookline.config import CacheConfig, EngineConfig, ModelConfig
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    Kernels,
+    ModelConfig,
+)
 from hookline_testing.oracle import make_oracle
 from hookline_testing.quantized_checkpoints import LAYOUTS, quantize
 
@@ -26,7 +32,9 @@ def test_a_scale_that_is_no_number_is_named(
     tensors[f"{LAYER}.scales"][0, 3] = torch.nan
     save_file(tensors, path)
     config = EngineConfig(
-        model=ModelConfig(model=str(tmp_path)), cache=CacheConfig(num_kv_blocks=16)
+        model=ModelConfig(model=str(tmp_path)),
+        cache=CacheConfig(num_kv_blocks=16),
+        executor=ExecutorConfig(kernels=Kernels.TORCH),
     )
 
     with caplog.at_level(logging.WARNING), pytest.raises(ModelLoadError) as found:

@@ -139,7 +139,7 @@ class _Check:
             )
 
     def _judge(self, found: Sequence[NonFinite], names: Iterable[str]) -> None:
-        """Adds problems: of some weights all requests have need, of others only some."""
+        """Adds problems: all requests need some of the weights, and few the others."""
         has_output = any(map(_OUTPUT.search, names))
         some = [
             each
@@ -196,14 +196,12 @@ class _Check:
     def _runs(
         self, sketched: Sketched | None, reads_weights: bool
     ) -> ArchitectureReport | None:
-        """Returns how the model is run; tries it if nothing is known to be in the way."""
+        """Returns how the model is run; tries it if nothing is in the way."""
         tried = None
         if reads_weights and self._served and not self._problems.has_errors:
             assert self._read is not None
             tried = self._try(
-                partial(
-                    try_to_run, self._config, self._read.description, self._served
-                )
+                partial(try_to_run, self._config, self._read.description, self._served)
             )
         if sketched is None:
             return None

@@ -5,9 +5,9 @@ from math import prod
 
 import torch
 
+from hookline_models.checking.report import DtypeShare
 from hookline_models.checkpoints.finite import NonFinite, joined, non_finite
 from hookline_models.checkpoints.weight_files import TensorShard
-from hookline_models.checking.report import DtypeShare
 
 _PIECE_BYTES = 64 * 2**20
 """Of a tensor that are in memory at a time."""

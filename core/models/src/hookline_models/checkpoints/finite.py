@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-_PIECE = 1 << 24
-"""Numbers that are counted at a time."""
+_PIECE = 1 << 20
+"""Numbers that are counted at a time, few enough to stay in a processor's cache."""
 _MOST_NAMES = 3
 _FLOATS = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
 _LEAST_OF_EIGHT_BITS = {torch.float8_e4m3fn: 0x7F, torch.float8_e5m2: 0x7C}
@@ -84,9 +84,9 @@ def in_words(found: Iterable[NonFinite]) -> str:
 
 def _is_finite(tensor: torch.Tensor) -> bool:
     """Whether all numbers are finite; NaN is its own least and largest number."""
-    if tensor.dtype in _LEAST_OF_EIGHT_BITS:
+    if (least := _LEAST_OF_EIGHT_BITS.get(tensor.dtype)) is not None:
         pieces = _pieces(tensor.detach().flatten())
-        return not any(bool(_wrong(piece).any()) for _, piece in pieces)
+        return all(int(_magnitudes(piece).amax()) < least for _, piece in pieces)
     if tensor.dtype not in _FLOATS:
         return True
     return all(math.isfinite(float(each)) for each in torch.aminmax(tensor.detach()))
@@ -104,4 +104,9 @@ def _wrong(piece: torch.Tensor) -> torch.Tensor:
     least = _LEAST_OF_EIGHT_BITS.get(piece.dtype)
     if least is None:
         return ~piece.isfinite()
-    return (piece.view(torch.uint8) & 0x7F) >= least
+    return _magnitudes(piece) >= least
+
+
+def _magnitudes(piece: torch.Tensor) -> torch.Tensor:
+    """Returns the bits of numbers of eight bits without their sign."""
+    return piece.view(torch.uint8) & 0x7F

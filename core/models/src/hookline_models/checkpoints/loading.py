@@ -326,9 +326,9 @@ def _with_random_weights(job: LoadJob, found: FoundModel) -> PreTrainedModel:
     return model_of(job, found, stored_parts(model, found.part))
 
 
-def _dtype(config: ModelConfig, checkpoint: torch.dtype | None) -> torch.dtype:
+def _dtype(config: ModelConfig, checkpoint: object) -> torch.dtype:
     if config.dtype is Dtype.AUTO:
-        return checkpoint or torch.float32
+        return checkpoint if isinstance(checkpoint, torch.dtype) else torch.float32
     return {
         Dtype.BFLOAT16: torch.bfloat16,
         Dtype.FLOAT16: torch.float16,

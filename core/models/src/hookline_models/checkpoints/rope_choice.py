@@ -54,7 +54,7 @@ def _choose_factors(rope: dict[str, Any], max_model_len: int) -> None:
 def _fix_base(
     rope: dict[str, Any], config: PreTrainedConfig, max_model_len: int
 ) -> None:
-    """Gives a dynamic one (bloc97 2023) the base that it has for the longest context."""
+    """Gives a dynamic one (bloc97 2023) the base that it has for that length."""
     original, factor = config.max_position_embeddings, rope.pop("factor")
     rope["rope_type"] = "default"
     rope.pop("type", None)

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
 
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
@@ -41,10 +40,10 @@ def read_config(
 
 
 def _read(folder: Path) -> PreTrainedConfig:
-    found = AutoConfig.from_pretrained(
+    found: PreTrainedConfig = AutoConfig.from_pretrained(
         folder, local_files_only=True, trust_remote_code=False
     )
-    return cast("PreTrainedConfig", found)
+    return found
 
 
 def _refuse_own_code(name: str, described: Mapping[str, object]) -> None:

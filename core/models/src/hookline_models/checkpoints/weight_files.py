@@ -35,7 +35,7 @@ class TensorShard:
         plan: WeightPlan,
         examine: Examine | None = None,
     ) -> None:
-        """Wraps a tensor and the plan of the part to read; `examine` gets what is read."""
+        """Wraps a tensor and the plan of the part; `examine` gets what is read."""
         self._name, self._source, self._plan = name, source, plan
         self._examine = examine
 
@@ -140,7 +140,7 @@ class WeightFiles:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Adds to a `ModelLoadError` what the index says of tensors that are missing."""
+        """Adds to a `ModelLoadError` what the index says of missing tensors."""
         try:
             yield
         except ModelLoadError as error:

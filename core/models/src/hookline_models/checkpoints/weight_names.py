@@ -189,7 +189,9 @@ def _nothing(folder: Path, present: Sequence[str]) -> str:
         f"{INDEX_FILE})"
     )
     if present:
-        return f"it has only an adapter ({present[0]}), and not its base model; {wanted}"
+        return (
+            f"it has only an adapter ({present[0]}), and not its base model; {wanted}"
+        )
     names = sorted(each.name for each in folder.iterdir() if each.is_file())
     unfinished = [name for name in names if Path(name).suffix in _UNFINISHED]
     if unfinished:

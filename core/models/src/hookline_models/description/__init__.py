@@ -1,2 +1,1 @@
-"""What the files of a model folder say of the model; needs neither torch nor files of
-weights."""
+"""What the JSON files of a model folder say of the model; imports no torch."""

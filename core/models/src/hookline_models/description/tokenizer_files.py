@@ -59,14 +59,15 @@ def read_tokenizer(model: str, folder: Path) -> TokenizerFacts:
         source, special = _SPECIAL_FILE, _read(model, folder / _SPECIAL_FILE)
     end = _text(model, source, special, "eos_token")
     limit = config.get("model_max_length")
-    is_limit = isinstance(limit, int | float) and not isinstance(limit, bool)
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or limit < 1:
+        limit = None
     return TokenizerFacts(
         end=end,
         end_id=None if end is None else _id_of(end, config, folder),
         is_end_unknown=end is not None
         and end == _text(model, source, special, "unk_token"),
         source=source,
-        model_max_length=limit if is_limit and limit >= 1 else None,
+        model_max_length=limit,
     )
 
 

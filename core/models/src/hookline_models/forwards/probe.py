@@ -206,8 +206,8 @@ def _prompt(model: PreTrainedModel, vocab_size: int, start: int) -> list[int]:
     found: list[int] = []
     for each in range(start, start + vocab_size):
         token = each % vocab_size
-        has_row = isinstance(table, torch.Tensor) and token < len(table)
-        if not has_row or bool(table[token].isfinite().all()):
+        row = table[token : token + 1] if isinstance(table, torch.Tensor) else None
+        if row is None or bool(row.isfinite().all()):
             found.append(token)
         if len(found) == _TOKENS:
             break

@@ -22,7 +22,6 @@ from hookline.config.extensions import DRAFTING
 from hookline.engine.worker.executor import Executor, ExecutorContext
 from hookline.engine_setup.executor_factory import RANKS, load_executor_factory
 from hookline.exceptions import ConfigError, ModelLoadError
-from hookline_models.description.describing import describe
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.startup_timer import StartupTimer
 from hookline_background_compiling.messages import (
@@ -38,6 +37,7 @@ from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
 from hookline_kernels.runtime.kernel_cache import writable_cache
 from hookline_kernels.token_mask import choose_masking
+from hookline_models.description.describing import describe
 from hookline_models.uniproc import import_for
 from hookline_processes.owner import Owner, run_supervised
 

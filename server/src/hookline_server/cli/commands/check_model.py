@@ -38,7 +38,7 @@ _NAME = 16
 
 
 def run(argv: list[str]) -> int:
-    """Prints what was found; returns 1 if something keeps the model from being served."""
+    """Prints what was found; returns 1 if the model cannot be served."""
     options = [each for each in engine_options() if each.flag in _OPTIONS]
     arguments = read_arguments(
         "check-model",
@@ -141,19 +141,21 @@ def _windows(report: "ModelReport") -> str:
 
 
 def _end_tokens(report: "ModelReport") -> str:
-    return "\n".join(
-        f"{each.token_id} {each.text!r} ({', '.join(each.sources)})"
-        for each in report.end_tokens
-    ) or "nothing: texts end at max_tokens or a stop string"
+    return (
+        "\n".join(
+            f"{each.token_id} {each.text!r} ({', '.join(each.sources)})"
+            for each in report.end_tokens
+        )
+        or "nothing: texts end at max_tokens or a stop string"
+    )
 
 
 def _tokenizer(report: "ModelReport") -> str:
     if report.tokenizer is None:
         return "not known"
     special = " ".join(report.tokenizer.special) or "none"
-    return f"{report.tokenizer.tokens} tokens, the model has {report.vocab_size}\n" + (
-        f"special: {special}"
-    )
+    tokens = f"{report.tokenizer.tokens} tokens, the model has {report.vocab_size}"
+    return f"{tokens}\nspecial: {special}"
 
 
 def _chat(report: "ModelReport") -> str:
@@ -205,4 +207,6 @@ def _cache(report: "ModelReport") -> str:
 
 
 def _size(nbytes: int) -> str:
+    if nbytes < _GIB:
+        return f"{nbytes / 2**20:.2f} MiB"
     return f"{nbytes / _GIB:.2f} GiB"
