@@ -1,4 +1,4 @@
-"""An engine that has used its whole cache once keeps nothing of the requests it serves."""
+"""An engine that has filled its cache once keeps nothing of the requests it serves."""
 
 import gc
 import tracemalloc
