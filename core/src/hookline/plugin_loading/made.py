@@ -49,8 +49,8 @@ class Made:
         if self.value is None or hasattr(self.value, "capabilities"):
             return
         warnings.warn(
-            f"the {self.kind} of {self.plugin!r} declares no `capabilities`: those that "
-            "its attributes tell are taken, until the next release",
+            f"the {self.kind} of {self.plugin!r} declares no `capabilities`: until the "
+            "next release, those that its attributes tell are taken",
             DeprecationWarning,
             stacklevel=2,
         )

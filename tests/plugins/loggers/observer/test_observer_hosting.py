@@ -18,6 +18,7 @@ from hookline.front_end_parts import TransportStats
 from hookline.frontend.observing import ObserverAddress
 from hookline.frozen import frozen_map
 from hookline.payloads import (
+    EngineFailed,
     EngineStarted,
     FrontEndChanged,
     HttpAnswered,
@@ -259,6 +260,31 @@ def test_ends_before_a_restart_are_not_told_for_a_dead_guest(
         for event in each.events
     ]
     assert finished == [9]
+
+
+def test_an_engines_failure_is_told_once_with_the_requests_of_all(
+    site: PluginSite, hosted: HostedObserver
+) -> None:
+    """
+    Its owner has had none there, and each of the others tells of its own.
+    """
+    with (
+        front_end(hosted, 0) as owner,
+        front_end(hosted, 1) as one,
+        front_end(hosted, 2) as other,
+    ):
+        owner.started(FACTS, CLOCK)
+        for each in (owner, one, other):
+            each.front_end_changed((TransportStats(dropped=0),))
+            assert each.flush(PATIENCE_SECONDS)
+        one.failed(0, "it fell", 63)
+        owner.failed(0, "it fell", 0)
+        other.failed(0, "it fell", 78)
+        until(lambda: told(site, EngineFailed))
+
+    assert told(site, EngineFailed) == [
+        EngineFailed(engine_index=0, reason="it fell", open_requests=141, is_final=True)
+    ]
 
 
 def test_what_the_observer_does_not_take_is_dropped(site: PluginSite) -> None:

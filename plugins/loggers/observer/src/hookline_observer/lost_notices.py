@@ -9,7 +9,9 @@ class LostNotices:
         before: What others have dropped that are gone, and what came too late.
     """
 
-    def __init__(self, before: int = 0, by_front_end: dict[int, int] | None = None):
+    def __init__(
+        self, before: int = 0, by_front_end: dict[int, int] | None = None
+    ) -> None:
         """Goes on with what the process before this one has counted."""
         self.before = before
         self.by_front_end = by_front_end or {}
