@@ -65,15 +65,12 @@ def find_folder(name: str) -> Path:
     """Returns the folder of a model that is named by path or as an installed model.
 
     Raises:
-        ModelLoadError: The name is neither, or a file of the folder is a link to
-            elsewhere.
+        ModelLoadError: The name is neither, or the folder is refused.
     """
     try:
-        find = hook_of(MODEL, name)
+        folder = cast("Path", hook_of(MODEL, name)())
     except UnknownPluginError:
         folder = Path(name)
-    else:
-        folder = cast("Path", find())
     try:
         is_model = (folder / "config.json").is_file()
     except OSError as error:

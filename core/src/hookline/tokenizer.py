@@ -57,8 +57,7 @@ class Tokenizer:
         """Loads a tokenizer from a folder.
 
         Raises:
-            ModelLoadError: The folder has no tokenizer, or it cannot be read, or files
-                of it are elsewhere.
+            ModelLoadError: The folder has no tokenizer, or it is refused.
         """
         if reason := tokenizer_files_refusal(folder):
             raise ModelLoadError(str(folder), reason)
