@@ -171,6 +171,7 @@ class ServeSettings:
     def __post_init__(self) -> None:
         check_options(self)
         try:
+            read_url(self.root)
             read_url(self.url)
             proxy_for(self.url)
         except AddressError as error:
