@@ -189,12 +189,12 @@ async def test_prompt_longer_than_the_decoders_context_is_not_prefilled() -> Non
     """Token ids are counted here; a text's instance gets the decoder's limit."""
     prefill, decode = FakeInstance(), FakeInstance()
     decode.max_model_len = 4
-    texts = [{"prompt": [1] * 4}, {"prompt": [[1] * 5]}]
+    prompts: list[object] = [[1] * 4, [[1] * 5]]
 
     async with routed([prefill], [decode]) as client:
         await decode.looks(2)
-        for text in texts:
-            await client.post(PATH, json={**BODY, **text})
+        for prompt in prompts:
+            await client.post(PATH, json={**BODY, "prompt": prompt})
         numbers = await numbers_of(client)
         await client.post(PATH, json={**BODY, "prompt": [1] * 3})
 

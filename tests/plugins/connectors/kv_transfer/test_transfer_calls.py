@@ -1,7 +1,6 @@
 """What clients tell the extension: tiers to empty, and transfers to release."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import msgspec
 import pytest
@@ -112,9 +111,7 @@ def test_what_is_no_call_is_not_answered(section: object) -> None:
 class Resettable(DictScheduler):
     """Offers nothing any more once it was reset."""
 
-    capabilities: ClassVar[SchedulerCapabilities] = SchedulerCapabilities(
-        resets_cache=True
-    )
+    capabilities = SchedulerCapabilities(resets_cache=True)
     is_empty = False
     answer: Mapping[str, TierReset] | None = None
 
