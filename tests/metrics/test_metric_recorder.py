@@ -958,10 +958,33 @@ def test_request_is_counted_once_wherever_it_ends(recorder: Recorder) -> None:
         ("error",): 1,
         ("rejected",): 0,
         ("timeout",): 0,
+        ("prefilled",): 0,
     }
     assert numbers(recorder, "hookline_request_e2e_seconds") == {
         (): ({0.8: 2, 10: 1}, 7.5)
     }
+
+
+def test_prefill_half_is_no_success_and_has_no_ttft() -> None:
+    """In every dialect: the instance that decodes counts the client's request."""
+    metrics = MetricsConfig(dialects=("hookline", "sglang", "vllm"))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
+    recorder.engine_started(make_started())
+    half = dataclasses.replace(FINISHED, decodes_elsewhere=True)
+    first = FirstToken(seconds=1.5, prefill_seconds=1.0, decodes_elsewhere=True)
+
+    recorder.step_finished(
+        make_step(IterationStats(first_tokens=(first,), finished=(half,)))
+    )
+
+    counted = numbers(recorder, "hookline_requests_finished")
+    assert (counted[("stop",)], counted[("prefilled",)]) == (0, 1)
+    assert not any(numbers(recorder, "vllm:request_success").values())
+    assert numbers(recorder, "hookline_request_prefill_seconds") == {(): ({1.0: 1}, 1)}
+    for name in ("hookline", "vllm", "sglang"):
+        separator = "_" if name == "hookline" else ":"
+        ttft = numbers(recorder, f"{name}{separator}time_to_first_token_seconds")
+        assert all(value == ({}, 0) for value in ttft.values())
 
 
 def test_rejected_request_is_counted_and_not_measured(recorder: Recorder) -> None:

@@ -48,7 +48,7 @@ def test_a_late_reply_is_ignored() -> None:
 def test_a_death_fails_the_calls_of_its_engine() -> None:
     """Calls to other engines wait on."""
     calls = PendingCalls(client_index=0)
-    futures: list[Future[bool]] = [
+    futures: list[Future[Told]] = [
         calls.open(index, ResetPrefixCache())[1] for index in range(2)
     ]
 

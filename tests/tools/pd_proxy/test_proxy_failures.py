@@ -425,15 +425,15 @@ async def test_own_requests_count_at_once() -> None:
 
 
 async def test_instance_comes_back() -> None:
-    """An instance that is not ready gets no requests until it is."""
-    decode = FakeInstance()
+    """Once its health check is good again, requests go to it as before."""
+    decode = failing(503)
     decode.health = 503
 
     async with routed([], [decode]) as client:
         name = f'instance_up{{role="decode",instance="{decode.url[7:]}"}}'
         await until(client, gone=[name])
         down = await client.post(PATH, json=BODY)
-        decode.health = 200
+        decode.health = decode.status = 200
         await until(client, name)
         up = await client.post(PATH, json=BODY)
 

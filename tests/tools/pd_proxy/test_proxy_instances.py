@@ -124,7 +124,7 @@ def test_answer_brings_an_instance_up() -> None:
 
 
 def test_instance_that_is_down_longest_is_the_last_resort() -> None:
-    """Not one that is up, nor one that says itself that it is not ready."""
+    """Not one that is up; one that says itself that it is not ready comes last."""
     clock = Clock()
     pool = Pool([made(clock, number) for number in range(1, 5)])
     first, second, third, fourth = pool.instances
@@ -135,7 +135,8 @@ def test_instance_that_is_down_longest_is_the_last_resort() -> None:
 
     assert pool.last_resort() is third
     assert pool.last_resort([third]) is second
-    assert pool.last_resort([third, second]) is None
+    assert pool.last_resort([third, second]) is first
+    assert pool.last_resort([third, second, first]) is None
     clock.now += 1
     third.lost("still gone")
     assert pool.last_resort() is second

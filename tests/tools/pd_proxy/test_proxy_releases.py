@@ -135,11 +135,12 @@ async def test_prompt_that_is_taken_is_not_released(*, has_retry: bool) -> None:
     assert not [name for name in numbers if "releases" in name]
 
 
-async def test_refused_prefill_keeps_nothing() -> None:
-    """So nothing is released."""
-    prefill, decode = failing(400), failing(400)
+@pytest.mark.parametrize("make", [dead_instance, lambda: failing(400)])
+async def test_refused_prefill_keeps_nothing(make: Callable[[], FakeInstance]) -> None:
+    """Nor does an instance that cannot be reached; so nothing is released."""
+    prefill, decode = make(), failing(400)
 
-    async with routed([prefill], [decode]) as client:
+    async with routed([prefill], [decode], poll_seconds=60) as client:
         await client.post(PATH, json=BODY)
         numbers = await numbers_of(client)
 
@@ -188,12 +189,12 @@ async def test_prompt_longer_than_the_decoders_context_is_not_prefilled() -> Non
     """Token ids are counted here; a text's instance gets the decoder's limit."""
     prefill, decode = FakeInstance(), FakeInstance()
     decode.max_model_len = 4
-    texts = [{"prompt": [1] * 4}, {"prompt": [[1] * 5]}]
+    prompts: list[object] = [[1] * 4, [[1] * 5]]
 
     async with routed([prefill], [decode]) as client:
         await decode.looks(2)
-        for text in texts:
-            await client.post(PATH, json={**BODY, **text})
+        for prompt in prompts:
+            await client.post(PATH, json={**BODY, "prompt": prompt})
         numbers = await numbers_of(client)
         await client.post(PATH, json={**BODY, "prompt": [1] * 3})
 

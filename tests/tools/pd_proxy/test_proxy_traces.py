@@ -80,8 +80,8 @@ async def test_collector_gets_the_spans(
     decode.status = 500
 
     with Receiver(protocol) as receiver:
-        options: dict[str, object] = {"otlp_traces_endpoint": receiver.url}
-        async with routed([prefill], [decode], **options) as client:
+        url = receiver.url
+        async with routed([prefill], [decode], otlp_traces_endpoint=url) as client:
             headers = {"traceparent": CLIENT}
             await client.post(PATH, json=BODY, headers=headers)
             await asyncio.to_thread(receiver.inbox.wait_for, has_all)

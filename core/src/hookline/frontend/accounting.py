@@ -5,10 +5,11 @@ engine can feed it. The delivery of text reports the ends that it causes
 (`client_ended`).
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS, Clock
+from hookline.config.extensions import KV_TRANSFER
 from hookline.events import (
     ClockPair,
     Finished,
@@ -193,7 +194,11 @@ class RequestAccounting:
             Their accounts, in order; read-only for the caller.
         """
         size, prepared_at = len(request_ids), self._clock.now()
-        group = RequestGroup(request, size, arrived_at, prepared_at, is_streamed)
+        asked = request.sections.get(KV_TRANSFER)
+        elsewhere = isinstance(asked, Mapping) and bool(asked.get("do_remote_decode"))
+        group = RequestGroup(
+            request, size, arrived_at, prepared_at, is_streamed, elsewhere
+        )
         accounts = []
         for index, request_id in enumerate(request_ids):
             kept: list[int] | None = [] if self._keep_prompts else None

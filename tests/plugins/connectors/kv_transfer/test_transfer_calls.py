@@ -1,7 +1,6 @@
 """What clients tell the extension: tiers to empty, and transfers to release."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import msgspec
 import pytest
@@ -112,16 +111,16 @@ def test_what_is_no_call_is_not_answered(section: object) -> None:
 class Resettable(DictScheduler):
     """Offers nothing any more once it was reset."""
 
-    capabilities: ClassVar[SchedulerCapabilities] = SchedulerCapabilities(
-        resets_cache=True
-    )
+    capabilities = SchedulerCapabilities(resets_cache=True)
     is_empty = False
     answer: Mapping[str, TierReset] | None = None
 
     def reset_cache(self, *, external: bool | None) -> Mapping[str, TierReset]:
-        self.is_empty = True
+        self.is_empty = external is not False
         if self.answer is not None:
             return self.answer
+        if not self.is_empty:
+            return dict.fromkeys(("near", "far"), TierReset.KEPT)
         kept = TierReset.RESET if external else TierReset.KEPT
         return {"near": TierReset.RESET, "far": kept}
 
@@ -164,11 +163,15 @@ def cached(outputs: list[StepOutput]) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("external", "far", "cached_tokens"),
-    [(None, "kept", 0), (True, "reset", 0), (False, None, 20)],
+    ("external", "near", "far", "cached_tokens"),
+    [
+        (None, "reset", "kept", 0),
+        (True, "reset", "reset", 0),
+        (False, "kept", "kept", 20),
+    ],
 )
 def test_reset_tells_what_was_done_to_each_tier(
-    external: bool | None, far: str | None, cached_tokens: int
+    external: bool | None, near: str, far: str, cached_tokens: int
 ) -> None:
     """Without an explicit no the connector decides by what others share."""
     store = DictStore()
@@ -179,8 +182,7 @@ def test_reset_tells_what_was_done_to_each_tier(
     engine.core.add(engine_request(1, PROMPT, 1))
     outputs = engine.run()
 
-    expected = {"near": "reset", "far": far} if far else {"dict": "kept"}
-    assert tiers == {"device": "reset", **expected}
+    assert tiers == {"device": "reset", "near": near, "far": far}
     assert cached(outputs) == [(0, cached_tokens)]
 
 

@@ -1,6 +1,7 @@
 """The instances of one role, and the choice among them."""
 
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from hookline_pd_proxy.instance import Instance
@@ -46,14 +47,12 @@ class Pool:
     def last_resort(self, without: Collection[Instance] = ()) -> Instance | None:
         """Returns the instance that was found to be down first, or None.
 
-        It may be back. One whose health check says that it is not ready is not tried.
+        It may be back. Those whose health checks say that they are not ready come last.
         """
-        able = [
-            each
-            for each in self.instances
-            if not (each.is_up or each.is_unready) and each not in without
-        ]
-        return min(able, key=lambda each: each.lost_at, default=None)
+        down = (each for each in self.instances if not each.is_up)
+        able = (each for each in down if each not in without)
+        order = attrgetter("is_unready", "lost_at")
+        return min(able, key=order, default=None)
 
     def has_other(self, than: Collection[Instance]) -> bool:
         """Returns whether an instance is up that is not excluded."""

@@ -107,8 +107,10 @@ class Prefill:
                     result = await _transfer_params(answer)
                     if answer.head.status != 200:
                         handover.refused(instance)
-            except UnreachableError:
+            except UnreachableError as error:
                 result = _Failed(Fallback.UNREACHABLE)
+                if not error.may_have_it:
+                    handover.refused(instance)
             if not isinstance(result, _Failed):
                 handover.release(but=instance)
                 return result

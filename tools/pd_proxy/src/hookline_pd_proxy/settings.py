@@ -134,15 +134,14 @@ class RouteSettings:
         minimum=0,
     )
     otlp_traces_endpoint: str | None = option(
-        "URL to send the proxy's spans to, such as http://localhost:4317; they are the "
-        "parents of those of both instances. Requires hookline-otel.",
+        "URL to send the proxy's spans to, such as http://localhost:4317. Requires "
+        "hookline-otel.",
         default=None,
         group=ROUTE,
         metavar="URL",
     )
     trace_ratio: float = option(
-        "Fraction of the requests without trace context that are traced, if spans are "
-        "sent.",
+        "Fraction of the requests without trace context that are traced.",
         default=1.0,
         group=ROUTE,
         metavar="FRACTION",

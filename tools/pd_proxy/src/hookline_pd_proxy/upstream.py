@@ -21,9 +21,14 @@ RETRIED_STATUSES = frozenset({429, 500, 502, BUSY_STATUS, 504})
 
 
 class UnreachableError(Exception):
-    """An instance gave no response, not even a first byte."""
+    """An instance gave no response, not even a first byte.
+
+    Attributes:
+        may_have_it: Whether the request may have reached the instance.
+    """
 
     def __init__(self, instance: Instance, error: Exception) -> None:
+        self.may_have_it = not isinstance(error, CANNOT_CONNECT)
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
         super().__init__(f"the {instance.role} instance {instance.name}: {what}")
 

@@ -177,8 +177,12 @@ class SchedulerSide:
         self._events += report.ended
 
     def reset_cache(self, *, external: bool | None) -> Mapping[str, TierReset]:
-        """Empties both tiers; other engines that share the disk lose theirs, too."""
-        del external  # neither is meant to be shared
+        """Empties both tiers; other engines that share the disk lose theirs, too.
+
+        Neither is meant to be shared, so what is not said is a yes.
+        """
+        if external is False:
+            return dict.fromkeys(self.tier_stats(), TierReset.KEPT)
         self._slots.clear()
         tiers = {"cpu": TierReset.RESET}
         if self._store is not None:

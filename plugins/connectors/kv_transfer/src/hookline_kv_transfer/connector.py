@@ -119,7 +119,7 @@ class ResettableConnector(SchedulerConnector, Protocol):
     """A scheduler's side whose capabilities have `resets_cache`."""
 
     def reset_cache(self, *, external: bool | None) -> Mapping[str, TierReset]:
-        """Drops cached blocks; returns what was done to each tier, by its name.
+        """Drops cached blocks if asked; returns what was done to each tier, by name.
 
         What is dropped must not be offered any more, also while the worker's side still
         has it; it learns of it with the next metadata. At most 8 tiers.

@@ -155,7 +155,7 @@ class ConnectorGuard:
         The tiers of one that cannot, or fails, are still there.
         """
         kept = dict.fromkeys(self.tier_stats() or (self._name,), TierReset.KEPT)
-        if external is False or (resettable := self._resettable) is None:
+        if (resettable := self._resettable) is None:
             return kept
         reset = partial(resettable.reset_cache, external=external)
         answer = self._call(Stage.RESET, reset)

@@ -82,6 +82,8 @@ def hookline_attributes(request: Completions, engine_index: int) -> Pairs:
     yield "hookline.execute_seconds", slowest.execute_seconds
     yield "hookline.schedule_seconds", slowest.schedule_seconds
     yield "hookline.preemptions", sum(each.preemptions for each in request.all)
+    transferred = request.first.transferred_tokens
+    yield "hookline.transferred_tokens", transferred or None
     recomputed = sum(each.recomputed_tokens for each in request.all)
     yield "hookline.recomputed_tokens", recomputed
     is_cut_short = not all(map(is_success, request.all))
