@@ -123,13 +123,13 @@ def test_header_with_secrets_names_no_tenant(name: str) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
 @pytest.mark.parametrize(
-    ("headers", "expected"), [({"X-Tenant": "acme"}, "acme"), ({}, "127.0.0.1")]
+    ("headers", "expected"), [({"X-Tenant": "acme"}, "acme"), ({}, "")]
 )
 async def test_texts_are_tokenized_in_turn(
     path: str, headers: dict[str, str], expected: str
 ) -> None:
     """
-    Tenants take turns, and where there are none, the clients' addresses.
+    Clients' addresses take turns, and the tenants of each.
     """
     engine = FakeEngine()
     body = {"model": "fake", "messages": [{"role": "user", "content": "a"}]}
@@ -138,4 +138,4 @@ async def test_texts_are_tokenized_in_turn(
         await client.post(path, json={**BODY, **body}, headers=headers)
         await client.post("/tokenize", json={"prompt": "a"}, headers=headers)
 
-    assert set(engine.clients) == {expected}
+    assert set(engine.clients) == {("peer:127.0.0.1", expected)}

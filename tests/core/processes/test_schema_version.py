@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {53: "45c038952f60423aa17b68402d5387c27d3b42b2bdb7a2dad279128c6e6b7095"}
+DIGESTS = {54: "4ebcd4d4d6746684c0f321664312f15a2a0da49b49ac542b7bab563c8729b6c2"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

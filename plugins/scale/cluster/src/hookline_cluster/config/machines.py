@@ -93,8 +93,7 @@ class MachinesConfig:
         default=None,
         flag="data-parallel-secret-file",
         metavar="FILE",
-        shown_default="HOOKLINE_DATA_PARALLEL_SECRET, if set; else a secret that this "
-        "user's processes on this machine share",
+        shown_default="HOOKLINE_DATA_PARALLEL_SECRET, if set; else this user's own",
     )
     join_timeout: float = option(
         "Time that the head node waits at its start for engines of other machines, "
