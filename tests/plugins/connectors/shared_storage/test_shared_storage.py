@@ -302,9 +302,7 @@ def test_spoilt_blocks_are_not_kept(
     """Those of a request whose logits are not finite; who computes them keeps them."""
     folder, shared = tmp_path / "kv", list(range(20, 28))
     model = ModelConfig(model=str(poisoned_copy(llama.folder, tmp_path / "model")))
-    config = replace(
-        config_of(site, folder), executor=ExecutorConfig(), model=model
-    )
+    config = replace(config_of(site, folder), executor=ExecutorConfig(), model=model)
     params = SamplingParams(max_tokens=2, temperature=0.0)
 
     with site:
