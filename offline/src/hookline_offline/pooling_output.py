@@ -66,7 +66,8 @@ def pooling_output(output: RequestOutput) -> PoolingRequestOutput:
         ended = output.outputs[0]
         why = f": {ended.stop_reason}" if ended.stop_reason else ""
         raise RequestError(
-            f"a prompt was not embedded: its request ended by {ended.finish_reason}{why}"
+            f"a prompt was not embedded: its request ended by "
+            f"{ended.finish_reason}{why}"
         )
     return PoolingRequestOutput(
         outputs=PoolingOutput(as_array(output.vectors)),

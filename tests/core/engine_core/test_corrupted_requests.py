@@ -192,10 +192,10 @@ def test_a_served_request_has_tokens(config: EngineConfig) -> None:
     assert counts == {"model": 3}
 
 
-def test_an_embedding_that_is_not_finite_ends_its_request(config: EngineConfig) -> None:
+def test_an_embedding_that_is_not_finite_ends_its_request(folder: Path) -> None:
     """The client learns why, and the next ones get their vectors."""
-    model = replace(config.model, convert="embed")
-    with LLM.from_config(replace(config, model=model)) as llm:
+    options = {"model": str(folder), "convert": "embed", "num_kv_blocks": 64}
+    with LLM.from_config(EngineConfig.from_options(**options)) as llm:
         with pytest.raises(RequestError, match="its hidden states are not finite"):
             llm.embed([BAD])
         [good] = llm.embed([GOOD])

@@ -10,6 +10,7 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.request import FinishReason
+from hookline_server.answers.token_names import shown_logprob
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 from hookline_testing.plugin_site import PluginSite
@@ -114,7 +115,5 @@ def test_only_the_request_ends_that_it_is_told_of(
 
 def test_minus_infinity_is_shown_as_openai_does() -> None:
     """JSON has no infinities, and a client must not get null for a number."""
-    from hookline_server.answers.token_names import shown_logprob
-
     assert shown_logprob(-math.inf) == -9999.0
     assert json.loads(json.dumps(shown_logprob(-0.5))) == -0.5

@@ -5,11 +5,11 @@ import numpy as np
 
 from hookline.engine.kv_cache.block_pool import BlockPool
 from hookline.engine.worker.input_batch import InputBatch
-from hookline_kernels.draft_verification import verify
 from hookline.events import StepRecord, VerifiedDrafts
 from hookline.sampling_params import SamplingParams
 from hookline.stats.step_work import StepWork
 from hookline.step import AdmittedSequence, StepPlan
+from hookline_kernels.draft_verification import verify
 from hookline_kernels.rejection import DraftLayout
 from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.speculation import SpeculationYield

@@ -190,9 +190,8 @@ def weighted_values(
         return found
     # A weight of 0 does not suffice, for it makes no 0 of a not-a-number.
     sides = [side.nan_to_num(0.0, 0.0, 0.0) for side in (key, value)]
-    is_changed = [(new != old).any(-1) for new, old in zip(sides, (key, value))]
-    is_broken = (is_changed[0] | is_changed[1])[:, :, None]
-    seen = is_broken & (distances <= 0 if mask is None else mask)
+    is_broken = (sides[0] != key).any(-1) | (sides[1] != value).any(-1)
+    seen = is_broken[:, :, None] & (distances <= 0 if mask is None else mask)
     group = query.shape[1] // key.shape[1]
     is_spoilt = seen.any(-1, keepdim=True).repeat_interleave(group, 1)
     found = _weighted(query, sides[0], sides[1], layer, mask, distances)

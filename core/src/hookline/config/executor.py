@@ -68,9 +68,8 @@ class ExecutorConfig:
         default=Kernels.AUTO,
     )
     on_non_finite: OnNonFinite = option(
-        "What becomes of a request for which the model's logits are not finite (a NaN, "
-        "+∞, or nothing above −∞): error ends it; allow samples from the finite ones, "
-        "and token 0 if there are none.",
+        "What becomes of a request whose logits are not finite (a NaN, +∞, or nothing "
+        "above −∞): error ends it; allow samples from the finite ones, or token 0.",
         default=OnNonFinite.ERROR,
     )
 

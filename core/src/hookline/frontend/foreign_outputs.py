@@ -31,12 +31,13 @@ def checked(
     flaws: dict[int, Corrupted] = {}
     lists = {kind: getattr(output.events, kind) for kind in _KINDS}
     for event in (each for some in lists.values() for each in some):
-        if event.request_id in known and event.request_id not in flaws:
-            # Even a comparison may raise: what is compared may be of any class.
-            if (flaw := isolate(_flaw, event, vocab_size)) is not None:
-                what = flaw if isinstance(flaw, str) else "what is of a wrong type"
-                cause = Corrupted(f"the engine gave {what}", Origin.ENGINE)
-                flaws[event.request_id] = cause
+        if event.request_id not in known or event.request_id in flaws:
+            continue
+        # Even a comparison may raise: what is compared may be of any class.
+        if (flaw := isolate(_flaw, event, vocab_size)) is not None:
+            what = flaw if isinstance(flaw, str) else "what is of a wrong type"
+            cause = Corrupted(f"the engine gave {what}", Origin.ENGINE)
+            flaws[event.request_id] = cause
     if not flaws:
         return output, flaws
     for kind, some in lists.items():
@@ -52,20 +53,28 @@ def _flaw(event: NewTokens | Finished, vocab_size: int) -> str | None:
     if not all(each >= 0 for each in numbers):  # false for not-a-numbers, too
         return "a negative number"
     if isinstance(event, NewTokens):
-        if not _are_tokens(event.token_ids, vocab_size):
-            return "a token that is not in the vocabulary"
-        if event.logprobs is not None and len(event.logprobs) != len(event.token_ids):
-            return "log-probabilities of other tokens"
-        entries = (*(event.logprobs or ()), *(event.prompt_logprobs or ()))
-        if not all(_is_good(each, vocab_size) for each in entries):
-            return "log-probabilities that are none"
-    if isinstance(event, Finished):
-        if not isinstance(event.cause, get_args(FinishCause)):
-            return "an end without a cause"
-        vectors = VECTORS.read(event.sections) if event.sections else None
-        # The sum is a number only if all are.
-        if vectors is not None and not math.isfinite(sum(array("f", vectors.values))):
-            return "a vector that is not finite"
+        return _flaw_of_tokens(event, vocab_size)
+    return _flaw_of_end(event) if isinstance(event, Finished) else None
+
+
+def _flaw_of_tokens(event: NewTokens, vocab_size: int) -> str | None:
+    if not _are_tokens(event.token_ids, vocab_size):
+        return "a token that is not in the vocabulary"
+    if event.logprobs is not None and len(event.logprobs) != len(event.token_ids):
+        return "log-probabilities of other tokens"
+    entries = (*(event.logprobs or ()), *(event.prompt_logprobs or ()))
+    if not all(_is_good(each, vocab_size) for each in entries):
+        return "log-probabilities that are none"
+    return None
+
+
+def _flaw_of_end(event: Finished) -> str | None:
+    if not isinstance(event.cause, get_args(FinishCause)):
+        return "an end without a cause"
+    vectors = VECTORS.read(event.sections) if event.sections else None
+    # The sum is a number only if all are.
+    if vectors is not None and not math.isfinite(sum(array("f", vectors.values))):
+        return "a vector that is not finite"
     return None
 
 

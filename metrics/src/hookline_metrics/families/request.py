@@ -130,11 +130,9 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="requests",
         help="Ended requests whose output was corrupted, by origin: logits or hidden "
-        "states of the model that are not finite (model), logits that a logits "
-        "processor made so (logits_processor), drafts that are none "
-        "(proposer: only these are lost), or tokens, log-probabilities and counts of "
-        "another engine that cannot be (engine). Requests that were served "
-        "nevertheless are included.",
+        "states that are not finite (model), or made so (logits_processor), drafts "
+        "that are none (proposer; only they are lost), or numbers of a plugin's engine "
+        "that cannot be (engine). Served requests are included.",
         labels=(Label("origin", tuple(Origin)),),
         value=Reading(FinishedRequest, _corruption),
     ),

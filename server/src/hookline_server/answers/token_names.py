@@ -2,7 +2,6 @@
 
 from hookline_server.engine import ServingEngine
 
-
 _LEAST_LOGPROB = -9999.0
 """In place of −∞, which JSON does not have, as with OpenAI."""
 

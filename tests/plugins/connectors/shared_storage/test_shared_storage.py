@@ -316,15 +316,14 @@ def test_spoilt_blocks_are_not_kept(
     """Those of a request whose logits are not finite; who computes them keeps them."""
     folder, shared = tmp_path / "kv", list(range(20, 28))
     model = ModelConfig(model=str(poisoned_copy(llama.folder, tmp_path / "model")))
-    config = replace(
-        config_of(site, folder), executor=ExecutorConfig(), model=model
-    )
+    config = replace(config_of(site, folder), executor=ExecutorConfig(), model=model)
     params = SamplingParams(max_tokens=2, temperature=0.0)
 
     with site:
         with LLM.from_config(config) as llm:
             llm.generate([[*shared, NAN_TOKEN, 7, 8, 9]], params)
             [same] = llm.generate([[*shared, NAN_TOKEN, 7, 8, 9]], params)
+            llm.generate([[7]], params)  # its steps tell the connector
             assert_conserved(llm)
         left = stored(folder)
         with LLM.from_config(config) as llm:

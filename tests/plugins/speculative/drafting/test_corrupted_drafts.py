@@ -1,4 +1,4 @@
-"""Drafts that are none, or that spoil what is computed of them, cost only themselves."""
+"""Drafts that are none, or spoil what is computed of them, cost only themselves."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -56,6 +56,7 @@ def test_a_request_only_loses_its_drafts(
     speculating_llm: SpeculatingLLM,
     llama: Oracle,
     tmp_path: Path,
+    *,
     token: int,
     chance: float,
     is_none: bool,

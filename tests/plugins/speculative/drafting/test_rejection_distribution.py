@@ -18,10 +18,10 @@ from hookline import SamplingParams
 from hookline.engine.worker.input_batch import InputBatch
 from hookline.engine.worker.sampling.sampler import DrawnDrafts, Sampler
 from hookline.engine.worker.sampling.sampling_state import SamplingState
-from hookline_kernels.draft_verification import Verified, verify
 from hookline.step import AdmittedSequence
 from hookline_drafting.tree import DraftTree
 from hookline_drafting.tree_arrays import TreeArrays
+from hookline_kernels.draft_verification import Verified, verify
 from hookline_kernels.rejection import Verified as KernelVerified
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 from hookline_testing.essential import essential

@@ -75,9 +75,7 @@ def tiled_kernel(shape: PrefillShape) -> Kernel:
                 broken = attend(
                     numbers, panel, table, head, first + token, 1, own, own + 1
                 )
-                token += 1
-                if broken >= 0 and given[13] >= last:
-                    token = count  # all after it attend to it
+                token = count if broken >= 0 else token + 1  # those after it attend
             work = take(numbers, 1)
         close_unit(before)
 

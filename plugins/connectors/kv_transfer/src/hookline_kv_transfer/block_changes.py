@@ -8,7 +8,6 @@ from hookline.engine.kv_cache.block_pool import BlockPool
 from hookline.request import Request
 from hookline_kv_transfer.messages import BlockContent
 
-
 _MOST_AVOIDED = 65_536
 """Number of spoilt blocks that are remembered."""
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from hookline.engine.worker.input_batch import InputBatch, Int64
 from hookline.engine.worker.sampling.sampler import DrawnDrafts
-from hookline_kernels.draft_verification import first_of_each
 from hookline.step import StepPlan
 from hookline_drafting.checking import CheckedDrafts
 from hookline_drafting.computed_step import ComputedStep
@@ -20,6 +19,7 @@ from hookline_drafting.guard import ProposerGuard
 from hookline_drafting.proposer import DraftRequest
 from hookline_drafting.target import HiddenStates
 from hookline_drafting.tree import DraftTree
+from hookline_kernels.draft_verification import first_of_each
 from hookline_metrics.drafts import DraftUse
 
 

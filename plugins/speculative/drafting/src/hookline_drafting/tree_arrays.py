@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
-from hookline_kernels.draft_verification import Verified, first_of_each
 from hookline.exceptions import ConfigError
 from hookline_drafting.tree import DraftTree
 from hookline_kernels import Platform
+from hookline_kernels.draft_verification import Verified, first_of_each
 
 Int64 = npt.NDArray[np.int64]
 

@@ -16,7 +16,6 @@ from hookline.engine.worker.extension import (
 )
 from hookline.engine.worker.input_batch import Int64
 from hookline.engine.worker.sampling.sampler import DrawnDrafts
-from hookline_kernels.draft_verification import first_of_each
 from hookline.finish_cause import Corrupted
 from hookline.payloads import ExtensionContext
 from hookline.request import Origin
@@ -44,6 +43,7 @@ from hookline_drafting.shared_weights import target_of
 from hookline_drafting.target import HiddenStates
 from hookline_drafting.tree import tree_of
 from hookline_drafting.tree_arrays import arrays_for, moves_of
+from hookline_kernels.draft_verification import first_of_each
 
 
 class DraftingWorker(WorkerSide):

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from hookline.config.extensions import GRAMMARS
 from hookline.engine.worker.extension import WorkerStep
 from hookline.engine.worker.input_batch import InputBatch
-from hookline_kernels.draft_verification import first_of_each
 from hookline.step import StepPlan
 from hookline_grammars.forced_gain import ForcedGain
 from hookline_grammars.forced_pace import FIRST_FORCED, ForcedPace
 from hookline_grammars.masks import GrammarMasks
+from hookline_kernels.draft_verification import first_of_each
 
 
 class GrammarDrafts:

@@ -12,7 +12,6 @@ import torch
 
 from hookline.engine.worker.input_batch import InputBatch, Int32, Int64
 from hookline.engine.worker.sampling.logits_processor import SampledPositions
-from hookline_kernels.draft_verification import first_of_each
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.step import AdmittedSequence
 from hookline_grammars.allowance import (
@@ -30,6 +29,7 @@ from hookline_grammars.many_matchers import accept_tokens, fill_masks
 from hookline_grammars.own_backends import MatcherSource
 from hookline_grammars.row import GrammarRow
 from hookline_grammars.spec import REFUSED
+from hookline_kernels.draft_verification import first_of_each
 from hookline_kernels.token_mask import TokenMasking, choose_masking
 from hookline_metrics.grammars import GrammarUse
 from hookline_registry import Failure, isolate

@@ -9,12 +9,12 @@ import pytest
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.engine.worker.executor import DeferredStep, Executor
 from hookline.engine.worker.input_batch import InputBatch, StepInputs
-from hookline_kernels.draft_verification import Verified
 from hookline.finish_cause import Aborted
 from hookline.stats.scheduler_stats import Residue
 from hookline.step import StepPlan, StepResult
 from hookline_drafting import SpeculativeConfig
 from hookline_drafting.guard import ProposerGuard
+from hookline_kernels.draft_verification import Verified
 from hookline_ranks.pipeline import NEW_TOKENS
 from hookline_testing.proposers import ScriptedProposer
 from hookline_testing.simulation import (

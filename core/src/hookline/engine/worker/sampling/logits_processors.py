@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,8 +14,6 @@ from hookline.engine.worker.sampling.logits_processor import (
 from hookline.finish_cause import FinishCause
 from hookline.step import AdmittedSequence
 from hookline_registry.isolation import isolate
-
-P = TypeVar("P", bound=LogitsProcessor)
 
 
 class LogitsProcessors:
@@ -50,10 +47,6 @@ class LogitsProcessors:
         if self._preparing:
             self._thread = ThreadPoolExecutor(1, "hookline-logits-processors")
         self._prepared: Future[None] | None = None
-
-    def find(self, kind: type[P]) -> P | None:
-        """Returns the processor of a class; None if there is none."""
-        return next((each for each in self._processors if isinstance(each, kind)), None)
 
     def admit(self, row: int, sequence: AdmittedSequence) -> None:
         """Shows a request that joins the batch to every processor."""
