@@ -18,7 +18,8 @@ from hookline_server.cors import ANY, AllowedPages
 from hookline_server.errors import Handler
 from hookline_server.handlers.common import MAX_SHOWN
 
-_SITE, _MODE, _DEST = "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"
+SITE, _MODE, _DEST = "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"
+_MOST_ACCEPTED = 64
 _FOREIGN = frozenset({"cross-site", "same-site"})
 _SAFE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
 _BRACKETED = re.compile(r"\[([0-9A-Fa-f:.%]+)\](?::\d*)?")
@@ -26,13 +27,18 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class BrowserGuard:
-    """Decides which requests without a key may come from a page, or name this host."""
+    """Decides which requests without a key may come from a page, or name this host.
+
+    Attributes:
+        accepted: Values of `Host` that were found to be this server's, in part.
+    """
 
     def __init__(self, host: str, pages: AllowedPages) -> None:
         """Takes the address on which the server listens, and what pages may do."""
         self._origins = frozenset(pages.allowed_origins)
         own = {socket.gethostname().lower(), host.lower()}
         self._names = own | {name.lower() for name in pages.allowed_hosts}
+        self.accepted: set[str] = set()
         self._is_strict = bool(pages.allowed_hosts) or is_loopback(host)
 
     def check(self, request: web.BaseRequest, *, is_administration: bool) -> None:
@@ -44,7 +50,7 @@ class BrowserGuard:
                 checked wherever the server listens, and `*` allows no origin.
         """
         headers = request.headers
-        is_page = hdrs.ORIGIN in headers or _SITE in headers
+        is_page = hdrs.ORIGIN in headers or SITE in headers
         if self._is_strict or is_page or is_administration:
             self._check_host(headers.getall(hdrs.HOST, []))
         if hdrs.ORIGIN in headers:
@@ -53,7 +59,7 @@ class BrowserGuard:
                 headers.get(hdrs.HOST, ""),
                 accepts_any=not is_administration,
             )
-        elif headers.get(_SITE, "").lower() in _FOREIGN and not _is_visit(request):
+        elif headers.get(SITE, "").lower() in _FOREIGN and not _is_visit(request):
             raise _foreign("another site")
 
     @web.middleware
@@ -73,6 +79,8 @@ class BrowserGuard:
                     "without an API key; --allowed-hosts adds names",
                     code="host_not_allowed",
                 )
+            if len(self.accepted) < _MOST_ACCEPTED:
+                self.accepted.add(host)
 
     def _is_known(self, name: str) -> bool:
         """Whether a name is this server's; numeric addresses cannot be rebound."""

@@ -5,15 +5,14 @@ What is refused here or later becomes a response, and is counted once.
 
 from contextlib import AsyncExitStack
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from hookline_server.api_error import ApiError, as_api_error, body_too_large
 from hookline_server.auth.bearer import sent_key
 from hookline_server.auth.key import ApiKey, Scope
 from hookline_server.auth.key_ring import KEY_RING
-from hookline_server.auth.payer import client_of, payer_of
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
-from hookline_server.browser_guard import BROWSER_GUARD
+from hookline_server.browser_guard import BROWSER_GUARD, SITE
 from hookline_server.context import ALLOWANCE_OF, ENGINE
 from hookline_server.deadlines import HEADER as TIMEOUT_HEADER
 from hookline_server.deadlines import Deadlines
@@ -27,6 +26,8 @@ from hookline_server.errors import ANSWERED, Answered, Handler, answer
 from hookline_server.request_identity import (
     IDENTITY,
     RequestIdentity,
+    client_of,
+    payer_of,
     request_facts,
     stranger_facts,
 )
@@ -87,14 +88,12 @@ def authenticate(request: web.Request, identity: RequestIdentity) -> None:
             open its path, or it needs none and a page of another site may have sent it.
     """
     ring = request.app[KEY_RING]
-    scope = request.app[ROUTE_SCOPES].of(request)
+    scope = None if ring.is_open else request.app[ROUTE_SCOPES].of(request)
     try:
         if scope is not None and ring.guards(scope):
             identity.key = _key(request, scope)
         elif ring.is_open or scope is not None:  # the probes of others are for all
-            is_administration = scope is Scope.ADMIN
-            guard = request.app[BROWSER_GUARD]
-            guard.check(request, is_administration=is_administration)
+            _keep_pages_out(request)
     except ApiError as error:
         _report_stranger(request, error)
         raise
@@ -112,6 +111,16 @@ def authenticate(request: web.Request, identity: RequestIdentity) -> None:
     is_limited = scope is Scope.SERVE and ring.budgets.are_any
     if is_limited and ring.budgets.of(key, certain):
         identity.allowance = request.app[ALLOWANCE_OF](key, certain)
+
+
+def _keep_pages_out(request: web.Request) -> None:
+    """Raises `ApiError` 403 for what a page of another site may have sent."""
+    guard, headers = request.app[BROWSER_GUARD], request.headers
+    is_page = hdrs.ORIGIN in headers or SITE in headers
+    if not is_page and headers.get(hdrs.HOST) in guard.accepted:
+        return  # most requests, by far
+    scope = request.app[ROUTE_SCOPES].of(request)
+    guard.check(request, is_administration=scope is Scope.ADMIN)
 
 
 async def show_limits(request: web.Request, response: web.StreamResponse) -> None:

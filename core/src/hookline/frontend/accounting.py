@@ -5,11 +5,10 @@ engine can feed it. The delivery of text reports the ends that it causes
 (`client_ended`).
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.config.extensions import KV_TRANSFER
 from hookline.events import (
     ClockPair,
     Finished,
@@ -194,11 +193,7 @@ class RequestAccounting:
             Their accounts, in order; read-only for the caller.
         """
         size, prepared_at = len(request_ids), self._clock.now()
-        asked = request.sections.get(KV_TRANSFER)
-        elsewhere = isinstance(asked, Mapping) and bool(asked.get("do_remote_decode"))
-        group = RequestGroup(
-            request, size, arrived_at, prepared_at, is_streamed, elsewhere
-        )
+        group = RequestGroup(request, size, arrived_at, prepared_at, is_streamed)
         accounts = []
         for index, request_id in enumerate(request_ids):
             kept: list[int] | None = [] if self._keep_prompts else None
@@ -369,19 +364,8 @@ class RequestAccounting:
         if account.had_token:
             return
         iteration.count_prompt(account)
-        if (seconds := account.ttft_seconds) is None:
-            return
-        facts = account.group.request.facts
-        iteration.first_tokens.append(
-            FirstToken(
-                seconds=seconds,
-                prefill_seconds=account.timeline.prefill_seconds,
-                is_streamed=account.group.is_streamed,
-                decodes_elsewhere=account.group.decodes_elsewhere,
-                trace_id=facts.trace_id,
-                span_id=facts.span_id,
-            )
-        )
+        if (first := account.first_token()) is not None:
+            iteration.first_tokens.append(first)
 
     def _close(
         self, account: RequestAccount, event: Finished, iteration: _Iteration

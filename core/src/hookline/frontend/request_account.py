@@ -1,14 +1,17 @@
 """Accounts of a client's request and of its completions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS
+from hookline.config.extensions import KV_TRANSFER
 from hookline.events import Finished
 from hookline.finish_cause import FinishCause
 from hookline.frontend.timeline import ClockMapping, Timeline, seconds_between
 from hookline.outputs import RequestMetrics
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
+from hookline.stats.iteration_stats import FirstToken
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -21,7 +24,6 @@ class RequestGroup:
         arrived_at: When it arrived, in ns on the front end's clock.
         prepared_at: When it was ready to be sent to the engine, in ns likewise.
         is_streamed: Whether the client gets tokens as they are generated.
-        decodes_elsewhere: Whether another instance continues its prompt.
         ended: Completions that the engine has ended, in the order of their ends.
     """
 
@@ -30,12 +32,17 @@ class RequestGroup:
     arrived_at: int
     prepared_at: int
     is_streamed: bool
-    decodes_elsewhere: bool = False
     ended: list[FinishedRequest] = field(default_factory=list)
 
     @property
     def prompt_tokens(self) -> int:
         return len(self.request.prompt_token_ids)
+
+    @property
+    def decodes_elsewhere(self) -> bool:
+        """Whether another instance continues its prompt."""
+        asked = self.request.sections.get(KV_TRANSFER)
+        return isinstance(asked, Mapping) and bool(asked.get("do_remote_decode"))
 
     def finished(self) -> FinishedGroup | None:
         """The summary of the whole request once it is over, for observers."""
@@ -92,6 +99,20 @@ class RequestAccount:
     def ttft_seconds(self) -> float | None:
         received = self.timeline.first_token_received
         return seconds_between(self.group.arrived_at, received)
+
+    def first_token(self) -> FirstToken | None:
+        """How long the client waited for the first token, once it has come."""
+        if (seconds := self.ttft_seconds) is None:
+            return None
+        facts = self.group.request.facts
+        return FirstToken(
+            seconds=seconds,
+            prefill_seconds=self.timeline.prefill_seconds,
+            is_streamed=self.group.is_streamed,
+            decodes_elsewhere=self.group.decodes_elsewhere,
+            trace_id=facts.trace_id,
+            span_id=facts.span_id,
+        )
 
     @property
     def e2e_seconds(self) -> float | None:

@@ -123,7 +123,8 @@ class RequestAdmission(Generic[Body]):
             sections[KV_TRANSFER] = body.kv_transfer_params
         requests = []
         for each in tokens:
-            check_remote_length(body.kv_transfer_params, len(each))
+            if body.kv_transfer_params is not None:
+                check_remote_length(body.kv_transfer_params, len(each))
             request = GenerateRequest(
                 prompt_token_ids=each,
                 params=fitting(params, most - len(each)) if may_be_shorter else params,

@@ -23,15 +23,13 @@ _LONGEST = "remote_max_model_len"
 """Maximum tokens of a sequence in the instance that continues the prompt."""
 
 
-def check_remote_length(
-    params: Mapping[str, object] | None, prompt_tokens: int
-) -> None:
+def check_remote_length(params: Mapping[str, object], prompt_tokens: int) -> None:
     """Checks that a prompt fits where it is continued, before it is computed here.
 
     Raises:
         PromptTooLongError: It does not.
     """
-    longest = None if params is None else params.get(_LONGEST)
+    longest = params.get(_LONGEST)
     if type(longest) is int and prompt_tokens >= longest > 0:
         raise PromptTooLongError(prompt_tokens, longest)
 

@@ -1,7 +1,6 @@
 """Which logger has ended the observer process, by what is known of its ends."""
 
-from pathlib import Path
-
+import os
 import pytest
 
 from hookline_observer.call_marks import CallMarks, MarkFile
@@ -118,19 +117,19 @@ def test_ends_long_ago_do_not_count() -> None:
         clock.now += 2 * RECENT_SECONDS
 
 
-def test_marks_outlive_their_process(tmp_path: Path) -> None:
+def test_marks_outlive_their_process() -> None:
     """
     The owner reads who was being called when nothing was said any more; a new process
     begins without marks, and an old one that still writes does not reach them.
     """
-    file = MarkFile(tmp_path / "calls", LOGGERS)
-    file.clear()
-    marks = CallMarks(tmp_path / "calls", LOGGERS, suspects={"c", "d"})
+    file = MarkFile(LOGGERS)
+    marks = CallMarks(os.dup(file.renew()), LOGGERS, suspects={"c", "d"})
 
     with marks.around("b"), marks.around("c"):
         assert file.called == {"b", "c"}
     assert not file.called
 
     with marks.around("e"):
-        file.clear()
+        file.renew()
         assert not file.called
+    file.close()

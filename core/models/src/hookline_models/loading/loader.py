@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from hookline.config.cache import CacheConfig, KVCacheDtype
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import ExecutorConfig
+from hookline.config.model import ModelConfig
 from hookline.cost import sum_of_costs
 from hookline.engine.worker.extension import LoadedParts
 from hookline.engine.worker.followed_rows import FollowedRows
@@ -61,12 +62,8 @@ def load(
 ) -> LoadedModel:
     """Implements `LoadModel`; `first_forward` chooses what computes the first steps."""
     eight_bits = eight_bit_dtype(config.cache, platform)
-    with timer.phase("read config"):
-        read = read_description(config.model)
-    description, asked = read.description, config.model.max_model_len
-    for warning in read.warnings(asked):
-        _log.warning("%s", warning)
-    max_model_len = description.max_model_len(asked)
+    description = _described(config.model, timer)
+    max_model_len = description.max_model_len(config.model.max_model_len)
     vocab_size = description.vocab_size
     ranks.begin_loading(looks_inside=extensions.looks_inside)
     with timer.phase("load weights"):
@@ -132,6 +129,14 @@ def load(
     )
     _check_fit(loaded, cache_key, config.model.model)
     return loaded
+
+
+def _described(config: ModelConfig, timer: StartupTimer) -> ModelDescription:
+    with timer.phase("read config"):
+        read = read_description(config)
+    for warning in read.warnings(config.max_model_len):
+        _log.warning("%s", warning)
+    return read.description
 
 
 def _check_fit(

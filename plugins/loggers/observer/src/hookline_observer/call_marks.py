@@ -1,12 +1,14 @@
 """Which loggers are being called, written down where it outlives their process."""
 
 import mmap
+import os
 import threading
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
+from typing import BinaryIO
 
 from hookline.config import EngineConfig
+from hookline_host.folders import nameless_file
 
 TURN_SECONDS = 5.0
 """How long a logger waits for its turn; the one before it may hang."""
@@ -20,29 +22,48 @@ def loggers_of(config: EngineConfig) -> tuple[str, ...]:
 
 
 class MarkFile:
-    """The owner's side: a file with a byte for each logger, which it reads at the end.
+    """The owner's side: a byte for each logger, which it reads at the process's end.
+
+    The file has no name, so that nobody can remove it.
 
     Args:
-        path: The file.
         loggers: Names of the loggers.
     """
 
-    def __init__(self, path: Path, loggers: Sequence[str]) -> None:
-        self._path = path
+    def __init__(self, loggers: Sequence[str]) -> None:
         self._loggers = loggers
+        self._file: BinaryIO | None = None
 
-    def clear(self) -> None:
-        """Begins a file for a new process, in which no logger is being called."""
-        self._path.unlink(missing_ok=True)  # an old process may still write
-        self._path.write_bytes(bytes(max(1, len(self._loggers))))
+    def renew(self) -> int:
+        """Begins a file for a new process, in which no logger is being called.
+
+        Returns:
+            Its descriptor, which the process inherits; an old process keeps its own.
+
+        Raises:
+            OSError: There is no room for it.
+        """
+        self.close()
+        self._file = nameless_file("hookline-calls")
+        self._file.write(bytes(max(1, len(self._loggers))))
+        self._file.flush()
+        return self._file.fileno()
 
     @property
     def called(self) -> frozenset[str]:
         """The loggers that the process was calling when it ended."""
-        marks = self._path.read_bytes()
+        if self._file is None:
+            return frozenset()
+        marks = os.pread(self._file.fileno(), len(self._loggers), 0)
         return frozenset(
             name for name, mark in zip(self._loggers, marks, strict=False) if mark
         )
+
+    def close(self) -> None:
+        """Forgets the file; may be called twice."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 class CallMarks:
@@ -52,17 +73,17 @@ class CallMarks:
     too early for it, and setting it costs nothing.
 
     Args:
-        path: The file, which is there.
+        descriptor: That of the owner's file, which is closed.
         loggers: Names of the loggers, as its owner has them.
         suspects: Those that are called one at a time, so that only one of them is
             marked if it ends the process.
     """
 
     def __init__(
-        self, path: Path, loggers: Sequence[str], suspects: Collection[str] = ()
+        self, descriptor: int, loggers: Sequence[str], suspects: Collection[str] = ()
     ) -> None:
-        with path.open("r+b") as file:
-            marks = mmap.mmap(file.fileno(), 0)
+        marks = mmap.mmap(descriptor, 0)
+        os.close(descriptor)
         turn = threading.Lock()
         self._calls = {
             name: _MarkedCall(marks, place, turn if name in suspects else None)

@@ -18,7 +18,6 @@ from hookline_observer.messages import Begin
 from hookline_observer.process import (
     FLUSH_SECONDS,
     HUNG_SECONDS,
-    MARKS,
     SHUTDOWN_GRACE_SECONDS,
 )
 from hookline_process_engine.ipc import socket_folder
@@ -67,7 +66,7 @@ class ObserverProcess:
         self._incarnation = 0
         self._is_closing = threading.Event()
         self._folder = socket_folder()
-        self._marks = MarkFile(self._folder / MARKS, loggers)
+        self._marks = MarkFile(loggers)
         self._latest: Supervised | None = None
         self._num_told = 0
         self._blamed: Supervised | None = None
@@ -76,6 +75,7 @@ class ObserverProcess:
         try:
             self._start()
         except BaseException:
+            self._marks.close()
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         self._watcher = Watcher(
@@ -105,6 +105,7 @@ class ObserverProcess:
         self._watcher.close(_WATCHER_SECONDS)
         self._process.hang_up()
         self._process.close(timeout_seconds)
+        self._marks.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
@@ -132,9 +133,11 @@ class ObserverProcess:
         )
         body = msgspec.msgpack.encode(begin, enc_hook=plain)
         try:
-            self._marks.clear()
+            marks = self._marks.renew()
             # From here on it is the latest one, which `close` ends.
-            self._latest = Supervised(MODULE, (self._folder,), name="observer")
+            self._latest = Supervised(
+                MODULE, (self._folder, marks), name="observer", pass_fds=(marks,)
+            )
         except OSError as error:
             detail = f"its process cannot be started: {error}"
             raise ConfigError("observer-process", detail) from error

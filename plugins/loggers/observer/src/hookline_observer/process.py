@@ -33,8 +33,6 @@ from hookline_processes.forked_children import let_signals_end_children
 from hookline_processes.owner import Owner, run_supervised
 from hookline_registry import RegistryError
 
-MARKS = "calls"
-"""File in the folder of the sockets that says which loggers are being called."""
 FLUSH_SECONDS = 5.0
 SHUTDOWN_GRACE_SECONDS = 1.0
 """Time for the loggers once all front ends have had them flushed."""
@@ -85,7 +83,7 @@ class NoPages:
 
 def main(owner: Owner, arguments: Sequence[str]) -> int:
     """Runs the process and returns its exit status."""
-    folder = Path(arguments[0])
+    folder, marks_file = Path(arguments[0]), int(arguments[1])
     if (message := owner.receive_bytes()) is None:
         return 0  # the owner has gone already
     begin = msgspec.msgpack.decode(message, type=Begin)
@@ -93,7 +91,7 @@ def main(owner: Owner, arguments: Sequence[str]) -> int:
     is_ending = threading.Event()
     owner.watch(partial(_end, owner, folder, is_ending))
     threading.Thread(target=_show_life, daemon=True).start()
-    marks = CallMarks(folder / MARKS, loggers_of(begin.config), begin.suspects)
+    marks = CallMarks(marks_file, loggers_of(begin.config), begin.suspects)
     try:
         observers = Observers(_running(begin), around=marks.around, kept=folder)
         pages = _serve_pages(begin.pages)(observers, pages_socket(folder))
