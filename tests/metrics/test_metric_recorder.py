@@ -573,7 +573,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_engine_restarts": {
         (reason,): 0
         for reason in (
-            *("failed", "crashed", "exited", "stalled"),
+            *("failed", "crashed", "exited", "memory", "stalled"),
             *("start", "lost", "peer"),
         )
     },
