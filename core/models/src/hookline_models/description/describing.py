@@ -22,7 +22,6 @@ class ReadDescription:
     Attributes:
         description: What engines need.
         config: The contents of `config.json`.
-        text_config: Its part about the text model, or all of it.
         generation: The contents of `generation_config.json`; empty without the file.
         end_tokens: What ends texts, and which files say so.
         context: The context's length, and the rotary embeddings.
@@ -31,7 +30,6 @@ class ReadDescription:
 
     description: ModelDescription
     config: Mapping[str, object]
-    text_config: Mapping[str, object]
     generation: Mapping[str, object]
     end_tokens: EndTokens
     context: ContextLength
@@ -92,7 +90,6 @@ def read_description(config: ModelConfig) -> ReadDescription:
             length_source=context.source,
         ),
         config=whole,
-        text_config=inner,
         generation=generation,
         end_tokens=ends,
         context=context,
