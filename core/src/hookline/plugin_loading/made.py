@@ -32,29 +32,33 @@ class Made:
     kind: str
     value: object
 
-    def require(self, protocol: type) -> None:
-        """Raises `ConfigError` if the value lacks a public member of a Protocol."""
+    def require(
+        self, protocol: type, former: Callable[[object], object] | None = None
+    ) -> None:
+        """Raises `ConfigError` if the value lacks a public member of a Protocol.
+
+        If only `capabilities` are missing, `former` tells them by its attributes.
+        """
         if self.value is None:
             raise self._error("its factory returned None")
         members = (name for name in dir(protocol) if not name.startswith("_"))
         missing = [name for name in members if not hasattr(self.value, name)]
-        if missing:
+        if missing == ["capabilities"] and former is not None:
+            self._take_former(former(self.value))
+        elif missing:
             raise self._error(f"it has no {', '.join(missing)}")
 
-    def take_former(self, capabilities: Callable[[object], object]) -> None:
-        """Gives a value without `capabilities` those that its attributes tell.
-
-        They were found out so before plugins had to declare them.
-        """
-        if self.value is None or hasattr(self.value, "capabilities"):
-            return
+    def _take_former(self, capabilities: object) -> None:
+        """Gives a plugin capabilities that it need not declare until next release."""
         warnings.warn(
             f"the {self.kind} of {self.plugin!r} declares no `capabilities`: until the "
             "next release, those that its attributes tell are taken",
             DeprecationWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-        isolate(lambda: setattr(self.value, "capabilities", capabilities(self.value)))
+        outcome = isolate(setattr, self.value, "capabilities", capabilities)
+        if isinstance(outcome, Failure):
+            raise self._error("it has no capabilities")
 
     def capabilities(self, kind: type[C]) -> C:
         """Returns the declared capabilities; `ConfigError` if of another class."""

@@ -38,13 +38,13 @@ def load_scheduler_connector(
         ConfigError: The plugin is unknown or broken, or an option is invalid.
     """
     made = _load(config, transfer, "scheduler")
-    made.take_former(
+    made.require(
+        SchedulerConnector,
         lambda side: SchedulerCapabilities(
             receives_payloads=hasattr(side, "update_connector_output"),
             has_tiers=hasattr(side, "tier_stats"),
-        )
+        ),
     )
-    made.require(SchedulerConnector)
     capabilities = made.capabilities(SchedulerCapabilities)
     if capabilities.receives_payloads:
         made.require(ReceivingConnector)
@@ -65,12 +65,12 @@ def load_worker_connector(
             does not work with as many ranks.
     """
     made = _load(config, transfer, "worker")
-    made.take_former(
+    made.require(
+        WorkerConnector,
         lambda side: WorkerCapabilities(
             needs_layers=bool(getattr(side, "needs_layers", True))
-        )
+        ),
     )
-    made.require(WorkerConnector)
     capabilities = made.capabilities(WorkerCapabilities)
     check_ranks(config, transfer.kv_connector, capabilities)
     return cast("WorkerConnector", made.value)

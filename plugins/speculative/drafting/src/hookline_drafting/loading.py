@@ -68,15 +68,15 @@ def load_proposer(
 def _checked(method: str, value: object) -> Proposer:
     """Returns the proposer if it has every method that its capabilities require."""
     made = Made(plugin=method, option=OPTION, kind="proposer", value=value)
-    made.take_former(
+    made.require(
+        Proposer,
         lambda proposer: ProposerCapabilities(
             needs_hidden_states=bool(getattr(proposer, "needs_hidden_states", False)),
             draft_parents=getattr(proposer, "draft_parents", None),
             feature_layers=tuple(getattr(proposer, "feature_layers", ())),
             kv_layers=tuple(getattr(proposer, "kv_layers", ())),
-        )
+        ),
     )
-    made.require(Proposer)
     capabilities = made.capabilities(ProposerCapabilities)
     if capabilities.needs_hidden_states:
         made.require(HiddenStateProposer)
