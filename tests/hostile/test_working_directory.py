@@ -116,7 +116,7 @@ def test_processes_import_nothing_from_there(module: str) -> None:
 @pytest.mark.usefixtures("mark")
 def test_a_server_with_all_its_processes_imports_nothing_from_there() -> None:
     """API servers, engine, texts, grammars, observer: they answer from there."""
-    grammar = {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}
+    grammar = {"type": "json_object"}
     message = {"role": "user", "content": "a"}
     body = {"messages": [message], "max_tokens": 2, "response_format": grammar}
     arguments = (
