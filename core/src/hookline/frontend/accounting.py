@@ -5,11 +5,10 @@ engine can feed it. The delivery of text reports the ends that it causes
 (`client_ended`).
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.config.extensions import KV_TRANSFER
 from hookline.events import (
     ClockPair,
     Finished,
@@ -194,11 +193,7 @@ class RequestAccounting:
             Their accounts, in order; read-only for the caller.
         """
         size, prepared_at = len(request_ids), self._clock.now()
-        asked = request.sections.get(KV_TRANSFER)
-        elsewhere = isinstance(asked, Mapping) and bool(asked.get("do_remote_decode"))
-        group = RequestGroup(
-            request, size, arrived_at, prepared_at, is_streamed, elsewhere
-        )
+        group = RequestGroup(request, size, arrived_at, prepared_at, is_streamed)
         accounts = []
         for index, request_id in enumerate(request_ids):
             kept: list[int] | None = [] if self._keep_prompts else None
@@ -322,13 +317,10 @@ class RequestAccounting:
         account.timeline.scheduled(event)
         waited, facts = account.timeline.queue_seconds, account.group.request.facts
         if is_first and waited is not None:
-            iteration.first_scheduled.append(
-                FirstScheduled(
-                    queue_seconds=waited,
-                    trace_id=facts.trace_id,
-                    span_id=facts.span_id,
-                )
+            first = FirstScheduled(
+                queue_seconds=waited, trace_id=facts.trace_id, span_id=facts.span_id
             )
+            iteration.first_scheduled.append(first)
 
     def _take_preempted(
         self, events: Iterable[Preempted], iteration: _Iteration, *, failed: bool

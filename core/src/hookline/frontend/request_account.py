@@ -1,8 +1,10 @@
 """Accounts of a client's request and of its completions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS
+from hookline.config.extensions import KV_TRANSFER
 from hookline.events import Finished
 from hookline.finish_cause import FinishCause
 from hookline.frontend.timeline import ClockMapping, Timeline, seconds_between
@@ -21,7 +23,6 @@ class RequestGroup:
         arrived_at: When it arrived, in ns on the front end's clock.
         prepared_at: When it was ready to be sent to the engine, in ns likewise.
         is_streamed: Whether the client gets tokens as they are generated.
-        decodes_elsewhere: Whether another instance continues its prompt.
         ended: Completions that the engine has ended, in the order of their ends.
     """
 
@@ -30,12 +31,17 @@ class RequestGroup:
     arrived_at: int
     prepared_at: int
     is_streamed: bool
-    decodes_elsewhere: bool = False
     ended: list[FinishedRequest] = field(default_factory=list)
 
     @property
     def prompt_tokens(self) -> int:
         return len(self.request.prompt_token_ids)
+
+    @property
+    def decodes_elsewhere(self) -> bool:
+        """Whether another instance continues its prompt."""
+        asked = self.request.sections.get(KV_TRANSFER)
+        return isinstance(asked, Mapping) and bool(asked.get("do_remote_decode"))
 
     def finished(self) -> FinishedGroup | None:
         """The summary of the whole request once it is over, for observers."""
