@@ -317,13 +317,10 @@ class RequestAccounting:
         account.timeline.scheduled(event)
         waited, facts = account.timeline.queue_seconds, account.group.request.facts
         if is_first and waited is not None:
-            iteration.first_scheduled.append(
-                FirstScheduled(
-                    queue_seconds=waited,
-                    trace_id=facts.trace_id,
-                    span_id=facts.span_id,
-                )
+            first = FirstScheduled(
+                queue_seconds=waited, trace_id=facts.trace_id, span_id=facts.span_id
             )
+            iteration.first_scheduled.append(first)
 
     def _take_preempted(
         self, events: Iterable[Preempted], iteration: _Iteration, *, failed: bool

@@ -123,7 +123,7 @@ class Saves:
             self._ledger.expired_blocks += len(save.block_ids)
             self._cancel(save)
 
-    def release(self, name: str) -> int:
+    def give_up(self, name: str) -> int:
         """Cancels the saves that clients have named so; returns how many blocks.
 
         If there are none, the next request of this name that ends keeps nothing: its

@@ -190,7 +190,7 @@ class Transfers(SchedulerSide):
             self._has_reported_end = True  # so that the worker hears of it
             return TransferAnswer(tiers=self._guard.reset_cache(call.external))
         if isinstance(call, ReleaseTransfer):
-            return TransferAnswer(released_blocks=self._saves.release(call.transfer_id))
+            return TransferAnswer(released_blocks=self._saves.give_up(call.transfer_id))
         return None
 
     # -- with each step ----------------------------------------------------------
