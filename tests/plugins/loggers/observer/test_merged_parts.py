@@ -229,7 +229,9 @@ def test_parts_survive_the_wire(part: FrontEndPart) -> None:
     assert parts_of(changed((part,))) == (part,)
 
 
-NOT_SUMS = {"lag_seconds", "minimum", "maximum", "seconds", "stalled_seconds"}
+NOT_SUMS = {"lag_seconds", "minimum", "maximum", "seconds"} | {
+    *("stalled_seconds", "stale_seconds")
+}
 """Numbers of a front end that are not added up; those of a text queue are seconds."""
 
 
