@@ -71,8 +71,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         span_id: Id of the request's span in that trace, 16 hexadecimal digits; empty if
             it is not traced.
         slo: Its latency objectives, those of the engine included.
-        operation: OpenTelemetry's GenAI operation: `text_completion`, `chat` or
-            `embeddings`.
+        operation: OpenTelemetry's GenAI one: `text_completion`, `chat` or `embeddings`.
         client: Who pays, which no client chooses, and for whom: whose turn it takes.
         weight: Weight of who pays under the policy `fair`.
         session_id: Conversation or agent's run in its client's words, for the KV events

@@ -32,7 +32,7 @@ class ScriptedGrammars:
 
     def begin(self, key: bytes, spec: GrammarSpec, client: Client) -> None:
         assert spec.key == key
-        assert client == ""
+        assert client == ("", "")
         self.begun.append(key)
 
     def drop(self, key: bytes) -> bool:

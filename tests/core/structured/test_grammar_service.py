@@ -137,7 +137,7 @@ def ended(service: GrammarService, count: int) -> list[Ended]:
 
 def compile_all(service: GrammarService, *sources: str) -> list[Ended]:
     for source in sources:
-        service.begin(spec_of(source).key, spec_of(source), "")
+        service.begin(spec_of(source).key, spec_of(source), ("", ""))
     return ended(service, len(sources))
 
 
@@ -221,11 +221,11 @@ def test_a_grammar_that_is_dropped_in_the_queue_is_not_compiled(
     """
     service = make_service()
     for source in ("a", "b", "c"):
-        service.begin(spec_of(source).key, spec_of(source), "")
+        service.begin(spec_of(source).key, spec_of(source), ("", ""))
 
     assert service.drop(spec_of("b").key)
     assert service.drop(spec_of("c").key)
-    service.begin(spec_of("c").key, spec_of("c"), "")
+    service.begin(spec_of("c").key, spec_of("c"), ("", ""))
 
     found = ended(service, 2)
     assert [each.key for each in found] == [spec_of("a").key, spec_of("c").key]

@@ -56,7 +56,7 @@ async def test_tokens_to_detokenize_are_bounded(service: TextService) -> None:
 
 async def test_forbidden_words_are_tokenized_in_one_job(service: TextService) -> None:
     """Each as it is at the start of a text, and after a space."""
-    found = await service.encode_words(("no", " never"), "a")
+    found = await service.encode_words(("no", " never"), ("a", ""))
 
     expected = {
         tuple(service._tokenizer.encode(each, add_special_tokens=False))

@@ -239,6 +239,7 @@ def test_parts_survive_the_wire(part: FrontEndPart) -> None:
 NOT_SUMS = {
     *("headroom_bytes", "used_bytes", "kills"),  # all front ends see the same
     *("lag_seconds", "minimum", "maximum", "seconds", "stalled_seconds"),
+    "stale_seconds",
 }
 """Numbers of a front end that are not added up; those of a text queue are seconds."""
 

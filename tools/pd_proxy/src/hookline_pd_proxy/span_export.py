@@ -15,6 +15,7 @@ from hookline_otel.queue_sender import SPANS, QueueSender
 from hookline_otel.resource import make_resource, make_scope
 from hookline_otel.spans import Pairs, Root, SpanKind, encode_trace
 from hookline_otel.trace_context import find_parent
+from hookline_otel.transport_settings import TransportSettings
 from hookline_pd_proxy.tracing import TRACED, FinishedSpan
 
 SERVICE = "hookline-route"
@@ -77,9 +78,11 @@ def make_sender(url: str) -> _Sender:
     given = {"traces_endpoint": url}
     endpoint = find_endpoint(Signal.TRACES, given, os.environ, "route")
     assert endpoint is not None  # as one is given
+    settings = TransportSettings.read(Signal.TRACES, endpoint, None, os.environ)
     delivery = Delivery(
-        make_transport(Signal.TRACES, endpoint, None),
+        make_transport(Signal.TRACES, endpoint, settings),
         OutageLog(Signal.TRACES, endpoint, SystemClock()),
+        settings.export_seconds,
     )
     named = os.environ.get("OTEL_SERVICE_NAME")
     resource = make_resource(None if named else SERVICE)

@@ -11,8 +11,8 @@ from hookline.engine.decoder.layer_shapes import LayerCache
 from hookline.engine.decoder.parts import NotDecoder
 from hookline.exceptions import ConfigError
 from hookline.model_description import ModelDescription
+from hookline_host.memory import available_memory
 from hookline_kernels import CPU
-from hookline_kernels.runtime.host_memory import available_memory
 from hookline_models.checking.report import ArchitectureReport, CacheReport
 from hookline_models.checking.sketch import sketch_model
 from hookline_models.checkpoints.loading import load_model
