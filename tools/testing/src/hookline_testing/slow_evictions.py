@@ -21,5 +21,8 @@ class SlowEvictions:
     ) -> None:
         self._clock.sleep(self._seconds)
 
+    def block_distrusted(self, block_id: int, block_hash: bytes) -> None:
+        """Takes no time."""
+
     def cache_reset(self) -> None:
         """Takes no time."""
