@@ -134,7 +134,8 @@ def test_every_kind_of_engine_goes_on(config: EngineConfig, name: str) -> None:
     }
     if isinstance(cache := changes.get("cache"), CacheConfig):
         changes["cache"] = replace(cache, num_kv_blocks=64)
-    with LLM.from_config(replace(config, **changes)) as llm:
+    changed = replace(config, **changes)  # type: ignore[arg-type]
+    with LLM.from_config(changed) as llm:
         assert_only_bad_ends(llm, FILTERED)
         assert_only_bad_ends(llm, GREEDY)
 

@@ -42,7 +42,7 @@ CASES = [
 def attend(case: Case, step: Step, *, compiled: bool) -> torch.Tensor:
     group, kv_heads, key_dim, value_dim, block = case.shape
     layer = step.layer(0.3, case.window, case.softcap)
-    run = reference_attention
+    inputs = step.query, step.key, step.value, layer, step.metadata
     if compiled:
         chosen = choose_attention(
             num_heads=group * kv_heads,
@@ -54,8 +54,8 @@ def attend(case: Case, step: Step, *, compiled: bool) -> torch.Tensor:
             cache_dtype=layer.keys.dtype,
         )
         assert chosen.name == "compiled"
-        run = chosen.attend
-    return run(step.query, step.key, step.value, layer, step.metadata)
+        return chosen.attend(*inputs)
+    return reference_attention(*inputs)
 
 
 def with_nan(numbers: torch.Tensor, row: int) -> torch.Tensor:

@@ -257,12 +257,12 @@ def test_a_grammar_is_not_given_more_time_that_nobody_waits_for(
     service = make_service()
     slow, last = spec_of("loop"), spec_of("b")
     compile_all(service, "a")
-    service.begin(slow.key, slow, "")
+    service.begin(slow.key, slow, ("", ""))
     while service._on_trial != slow.key:
         time.sleep(0.001)
 
     assert service.drop(slow.key)
-    service.begin(last.key, last, "")
+    service.begin(last.key, last, ("", ""))
 
     assert [each.key for each in ended(service, 1)] == [last.key]
     assert not service._queue.length

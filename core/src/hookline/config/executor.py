@@ -69,7 +69,7 @@ class ExecutorConfig:
     )
     on_non_finite: OnNonFinite = option(
         "What becomes of a request whose logits are not finite (a NaN, +∞, or nothing "
-        "above −∞): error ends it; allow samples from the finite ones, or token 0.",
+        "above −∞): error ends it; allow samples the finite ones, or token 0.",
         default=OnNonFinite.ERROR,
     )
 

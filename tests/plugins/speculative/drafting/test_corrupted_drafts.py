@@ -72,9 +72,7 @@ def test_a_request_only_loses_its_drafts(
     params = SamplingParams(
         temperature=temperature, seed=2, max_tokens=6, ignore_eos=True
     )
-    proposer = HostileProposer(
-        lambda asked: drafts(asked, of=token, chance=chance)  # type: ignore[arg-type]
-    )
+    proposer = HostileProposer(lambda asked: drafts(asked, of=token, chance=chance))
 
     with speculating_llm(config, proposer) as llm:
         outputs = llm.generate(PROMPTS, params)

@@ -89,9 +89,9 @@ def likelihoods(
 
     Args:
         numbers: Logits.
-        peak: The largest of them; −∞ if all are.
+        peak: The largest of them; whatever it is, there is none if it is not finite.
         temperature: Above 0.
     """
-    shift = tl.where(peak == float("-inf"), 0.0, peak)
+    shift = tl.where(is_finite(peak), peak, 0.0)
     differences = (numbers - shift) / temperature
     return tl.where(differences <= 0, differences, float("-inf"))

@@ -257,7 +257,8 @@ def _draw_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     scale = tl.sum(tl.where(is_part, scales, 0.0), 0)
     target -= tl.sum(tl.where(parts < part, shares, 0.0), 0)
     target = tl.maximum(target, 0.0) / tl.where(scale > 0, scale, 1.0)
-    peak = tl.max(tl.where(is_part, peaks_of_parts, float("-inf")), 0)
+    own_peak = tl.where(is_part, peaks_of_parts, float("-inf"))
+    peak = number_of(tl.max(ordered(own_peak), 0))
     numbers, tokens = load_part(
         logits, row_stride, token_stride, vocab_size, row, part, size
     )

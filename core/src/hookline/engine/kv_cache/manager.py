@@ -121,10 +121,7 @@ class KVCacheManager:
             self.pool.prove(request.block_ids[: known // self.block_size])
 
     def distrust(self, request: "Request") -> None:
-        """Uncaches what a request whose logits are not finite may have spoilt.
-
-        Nothing of it is cached from now on, and what another request has proved stays.
-        """
+        """Uncaches what a request may have spoilt, now and from now on."""
         request.is_provisional = True
         self.pool.distrust(request.block_hashes)
 
