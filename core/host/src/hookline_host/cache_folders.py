@@ -112,8 +112,7 @@ def keep_cache(
                 _remove_old_versions(folder)
             private = place.base if place.is_open else None
             return KeptCache(folder, True, private, refusals, readable)
-    found = readable[0] if readable else None
-    return KeptCache(found, refusals=refusals, readable=readable)
+    return KeptCache(next(iter(readable), None), refusals=refusals, readable=readable)
 
 
 def _remove_old_versions(folder: Path) -> None:
