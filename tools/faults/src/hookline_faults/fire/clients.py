@@ -158,7 +158,7 @@ class Clients:
     ) -> str:
         pattern = f"(a|b|{next(self._numbers)})" + "{1,3000}" * 2
         body = {**asked.body(stream=False), "guided_regex": pattern}
-        return await self._refused(session, body)
+        return await self._refused(session, body, may_be_served=True)
 
     async def _malformed(self, session: aiohttp.ClientSession, asked: Question) -> str:
         return await self._refused(
@@ -166,12 +166,18 @@ class Clients:
         )
 
     async def _refused(
-        self, session: aiohttp.ClientSession, body: Mapping[str, object]
+        self,
+        session: aiohttp.ClientSession,
+        body: Mapping[str, object],
+        *,
+        may_be_served: bool = False,
     ) -> str:
         async with session.post(self._path, json=body) as response:
             answer = await response.json(content_type=None)
             if response.status == 400:
                 return "refused"
+            if response.status == 200 and may_be_served:
+                return "right"
             if response.status == 200:
                 self.note(f"a bad request was served: {body}")
                 return "right"
