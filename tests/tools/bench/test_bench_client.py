@@ -325,7 +325,7 @@ async def test_a_server_on_ipv6_is_asked() -> None:
         found = await first_model(settings.root, {}, 0)
 
     assert found == "fake"
-    assert settings.url == f"http://[::1]:{server.port}/v1/completions"
+    assert settings.url == f"http://[::1]:{settings.port}/v1/completions"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
