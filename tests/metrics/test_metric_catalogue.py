@@ -21,6 +21,7 @@ from hookline_testing.table_walk import for_each_row
 VLLM_FAMILIES = {
     "vllm:admission_rejections_total",
     "vllm:cache_config_info",
+    "vllm:corrupted_requests_total",
     "vllm:e2e_request_latency_seconds",
     "vllm:estimated_flops_per_gpu_total",
     "vllm:estimated_read_bytes_per_gpu_total",

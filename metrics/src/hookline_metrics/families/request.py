@@ -129,10 +129,10 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         name="hookline_requests_corrupted",
         kind=Kind.COUNTER,
         unit="requests",
-        help="Ended requests whose output was corrupted, by origin: logits or hidden "
-        "states that are not finite (model), or made so (logits_processor), drafts "
-        "that are none (proposer; only they are lost), or numbers of a plugin's engine "
-        "that cannot be (engine). Served requests are included.",
+        help="Ended requests, also served ones, whose output was corrupted, by origin: "
+        "not finite (model), made so (logits_processor), drafts that are none "
+        "(proposer; only they are lost), or what a plugin's engine cannot give "
+        "(engine).",
         labels=(Label("origin", tuple(Origin)),),
         value=Reading(FinishedRequest, _corruption),
     ),
