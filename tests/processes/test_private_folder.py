@@ -55,7 +55,7 @@ def test_a_place_that_somebody_took_is_not_used(folder: Path, taken: str) -> Non
         folder.mkdir()
         folder.chmod(0o750)
 
-    with pytest.raises(OSError, match="is not a folder|others may enter"):
+    with pytest.raises(OSError, match=r"is not a folder|others may enter"):
         make_private(folder)
 
 

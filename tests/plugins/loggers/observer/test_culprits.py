@@ -1,6 +1,7 @@
 """Which logger has ended the observer process, by what is known of its ends."""
 
 import os
+
 import pytest
 
 from hookline_observer.call_marks import CallMarks, MarkFile
