@@ -19,7 +19,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         kind=Kind.GAUGE,
         unit="bytes",
         help="Main memory in use under the tightest limit of the server's control "
-        "groups, without cached files.",
+        "groups, without cached files; 0 without a limit.",
         scope=Scope.FRONT_END,
         value=Reading(MemoryStats, lambda stats: one(stats.used_bytes)),
     ),
