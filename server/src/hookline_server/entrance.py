@@ -11,7 +11,7 @@ from hookline_server.api_error import ApiError, as_api_error, body_too_large
 from hookline_server.auth.bearer import sent_key
 from hookline_server.auth.key import ApiKey, Scope
 from hookline_server.auth.key_ring import KEY_RING
-from hookline_server.auth.payer import client_of, payer_of
+from hookline_server.auth.payer import client_of, payer_of, peer
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
 from hookline_server.browser_guard import BROWSER_GUARD
 from hookline_server.context import ALLOWANCE_OF, ENGINE
@@ -87,14 +87,16 @@ def authenticate(request: web.Request, identity: RequestIdentity) -> None:
             open its path, or it needs none and a page of another site may have sent it.
     """
     ring = request.app[KEY_RING]
-    scope = request.app[ROUTE_SCOPES].of(request)
+    scope = None
     try:
-        if scope is not None and ring.guards(scope):
-            identity.key = _key(request, scope)
-        elif ring.is_open or scope is not None:  # the probes of others are for all
-            is_administration = scope is Scope.ADMIN
-            guard = request.app[BROWSER_GUARD]
-            guard.check(request, is_administration=is_administration)
+        if ring.is_open:
+            request.app[BROWSER_GUARD].check(request)
+        else:
+            scope = request.app[ROUTE_SCOPES].of(request)
+            if scope is not None and ring.guards(scope):
+                identity.key = _key(request, scope)
+            elif scope is not None:  # and no probe, which is for all
+                request.app[BROWSER_GUARD].check(request)
     except ApiError as error:
         _report_stranger(request, error)
         raise
@@ -103,11 +105,13 @@ def authenticate(request: web.Request, identity: RequestIdentity) -> None:
         identity.tenant = key.tenant
     elif ring.tenant_header is not None:
         identity.tenant = cleaned(request.headers.get(ring.tenant_header, ""))
-    certain = None if key is None else key.certain_tenant(identity.tenant)
-    identity.payer = payer_of(key, request.remote)
-    identity.client = client_of(identity.payer, identity.tenant, certain)
     if key is None:
+        identity.payer = peer(request.remote or "")
+        identity.client = identity.payer, identity.tenant or ""
         return
+    certain = key.certain_tenant(identity.tenant)
+    identity.payer = payer_of(key, None)
+    identity.client = client_of(identity.payer, identity.tenant, certain)
     identity.weight = ring.weight(key, certain)
     is_limited = scope is Scope.SERVE and ring.budgets.are_any
     if is_limited and ring.budgets.of(key, certain):

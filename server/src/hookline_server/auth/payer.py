@@ -18,7 +18,7 @@ def payer_of(key: ApiKey | None, address: str | None) -> str:
     """Returns who pays: the key or, without one, the client's address."""
     if key is not None:
         return f"key:{key.id}"
-    return f"peer:{_network(address or '')}"
+    return peer(address or "")
 
 
 def client_of(payer: str, tenant: str | None, certain: str | None) -> Client:
@@ -33,6 +33,11 @@ def client_of(payer: str, tenant: str | None, certain: str | None) -> Client:
 
 
 @lru_cache(maxsize=4096)
+def peer(address: str) -> str:
+    """Returns who pays if a client has no key."""
+    return f"peer:{_network(address)}"
+
+
 def _network(address: str) -> str:
     if ":" not in address:
         return address
