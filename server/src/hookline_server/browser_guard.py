@@ -19,7 +19,7 @@ from hookline_server.cors import ANY, AllowedPages
 from hookline_server.errors import Handler
 from hookline_server.handlers.common import MAX_SHOWN
 
-_SITE, _MODE, _DEST = "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"
+SITE, _MODE, _DEST = "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"
 _FOREIGN = frozenset({"cross-site", "same-site"})
 _SAFE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
 _MOST_USUAL = 64
@@ -30,7 +30,11 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class BrowserGuard:
-    """Decides which requests without a key may come from a page, or name this host."""
+    """Decides which requests without a key may come from a page, or name this host.
+
+    Attributes:
+        usual: Values of `Host` that are known; programs with them need no check.
+    """
 
     def __init__(self, host: str, pages: AllowedPages) -> None:
         """Takes the address on which the server listens, and what pages may do."""
@@ -38,7 +42,7 @@ class BrowserGuard:
         own = {socket.gethostname().lower(), host.lower()}
         self._names = own | {name.lower() for name in pages.allowed_hosts}
         self._is_strict = bool(pages.allowed_hosts) or is_loopback(host)
-        self._usual: set[str] = set()
+        self.usual: set[str] = set()
 
     def check(self, request: web.BaseRequest) -> None:
         """Raises `ApiError` 403 for what a page of another site may have sent.
@@ -50,9 +54,7 @@ class BrowserGuard:
             request: A request that needs no key.
         """
         headers = request.headers
-        is_page = hdrs.ORIGIN in headers or _SITE in headers
-        if not is_page and headers.get(hdrs.HOST) in self._usual:
-            return
+        is_page = hdrs.ORIGIN in headers or SITE in headers
         is_administration = request.path in ADMINISTRATION
         if self._is_strict or is_page or is_administration:
             self._check_host(headers.getall(hdrs.HOST, []))
@@ -62,7 +64,7 @@ class BrowserGuard:
                 headers.get(hdrs.HOST, ""),
                 accepts_any=not is_administration,
             )
-        elif headers.get(_SITE, "").lower() in _FOREIGN and not _is_visit(request):
+        elif headers.get(SITE, "").lower() in _FOREIGN and not _is_visit(request):
             raise _foreign("another site")
 
     @web.middleware
@@ -82,8 +84,8 @@ class BrowserGuard:
                     "without an API key; --allowed-hosts adds names",
                     code="host_not_allowed",
                 )
-            if len(self._usual) < _MOST_USUAL:
-                self._usual.add(host)
+            if len(self.usual) < _MOST_USUAL:
+                self.usual.add(host)
 
     def _is_known(self, name: str) -> bool:
         """Whether a name is this server's; numeric addresses cannot be rebound."""

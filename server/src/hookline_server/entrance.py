@@ -5,7 +5,7 @@ What is refused here or later becomes a response, and is counted once.
 
 from contextlib import AsyncExitStack
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from hookline_server.api_error import ApiError, as_api_error, body_too_large
 from hookline_server.auth.bearer import sent_key
@@ -13,7 +13,7 @@ from hookline_server.auth.key import ApiKey, Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.payer import client_of, payer_of, peer
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
-from hookline_server.browser_guard import BROWSER_GUARD
+from hookline_server.browser_guard import BROWSER_GUARD, SITE
 from hookline_server.context import ALLOWANCE_OF, ENGINE
 from hookline_server.deadlines import HEADER as TIMEOUT_HEADER
 from hookline_server.deadlines import Deadlines
@@ -90,7 +90,10 @@ def authenticate(request: web.Request, identity: RequestIdentity) -> None:
     scope = None
     try:
         if ring.is_open:
-            request.app[BROWSER_GUARD].check(request)
+            guard, headers = request.app[BROWSER_GUARD], request.headers
+            is_page = hdrs.ORIGIN in headers or SITE in headers
+            if is_page or headers.get(hdrs.HOST) not in guard.usual:
+                guard.check(request)
         else:
             scope = request.app[ROUTE_SCOPES].of(request)
             if scope is not None and ring.guards(scope):
