@@ -14,7 +14,7 @@ from aiohttp.web import Application, Request
 from hookline_server.auth import key_ring
 from hookline_server.auth.key_file import key_file
 from hookline_server.auth.key_ring import KEY_RING
-from hookline_server.request_identity import payer_of
+from hookline_server.auth.payer import payer_of
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 

@@ -14,14 +14,17 @@ from collections.abc import Iterable
 from aiohttp import hdrs, web
 
 from hookline_server.api_error import ApiError
+from hookline_server.auth.route_scopes import ADMINISTRATION
 from hookline_server.cors import ANY, AllowedPages
 from hookline_server.errors import Handler
 from hookline_server.handlers.common import MAX_SHOWN
 
 SITE, _MODE, _DEST = "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"
-_MOST_ACCEPTED = 64
 _FOREIGN = frozenset({"cross-site", "same-site"})
 _SAFE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
+_MOST_USUAL = 64
+"""Values of `Host` that are remembered as known."""
+
 _BRACKETED = re.compile(r"\[([0-9A-Fa-f:.%]+)\](?::\d*)?")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
@@ -30,7 +33,7 @@ class BrowserGuard:
     """Decides which requests without a key may come from a page, or name this host.
 
     Attributes:
-        accepted: Values of `Host` that were found to be this server's, in part.
+        usual: Values of `Host` that are known; programs with them need no check.
     """
 
     def __init__(self, host: str, pages: AllowedPages) -> None:
@@ -38,19 +41,21 @@ class BrowserGuard:
         self._origins = frozenset(pages.allowed_origins)
         own = {socket.gethostname().lower(), host.lower()}
         self._names = own | {name.lower() for name in pages.allowed_hosts}
-        self.accepted: set[str] = set()
         self._is_strict = bool(pages.allowed_hosts) or is_loopback(host)
+        self.usual: set[str] = set()
 
-    def check(self, request: web.BaseRequest, *, is_administration: bool) -> None:
+    def check(self, request: web.BaseRequest) -> None:
         """Raises `ApiError` 403 for what a page of another site may have sent.
+
+        Of what changes the server for everybody, names are checked wherever the server
+        listens, and `*` allows no origin.
 
         Args:
             request: A request that needs no key.
-            is_administration: Whether it changes the server for everybody: its name is
-                checked wherever the server listens, and `*` allows no origin.
         """
         headers = request.headers
         is_page = hdrs.ORIGIN in headers or SITE in headers
+        is_administration = request.path in ADMINISTRATION
         if self._is_strict or is_page or is_administration:
             self._check_host(headers.getall(hdrs.HOST, []))
         if hdrs.ORIGIN in headers:
@@ -67,7 +72,7 @@ class BrowserGuard:
         self, request: web.Request, handler: Handler
     ) -> web.StreamResponse:
         """Checks every request; for an application that knows no keys."""
-        self.check(request, is_administration=False)
+        self.check(request)
         return await handler(request)
 
     def _check_host(self, hosts: Iterable[str]) -> None:
@@ -79,8 +84,8 @@ class BrowserGuard:
                     "without an API key; --allowed-hosts adds names",
                     code="host_not_allowed",
                 )
-            if len(self.accepted) < _MOST_ACCEPTED:
-                self.accepted.add(host)
+            if len(self.usual) < _MOST_USUAL:
+                self.usual.add(host)
 
     def _is_known(self, name: str) -> bool:
         """Whether a name is this server's; numeric addresses cannot be rebound."""

@@ -11,6 +11,7 @@ from hookline_server.api_error import ApiError, as_api_error, body_too_large
 from hookline_server.auth.bearer import sent_key
 from hookline_server.auth.key import ApiKey, Scope
 from hookline_server.auth.key_ring import KEY_RING
+from hookline_server.auth.payer import client_of, payer_of, peer
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
 from hookline_server.browser_guard import BROWSER_GUARD, SITE
 from hookline_server.context import ALLOWANCE_OF, ENGINE
@@ -26,8 +27,6 @@ from hookline_server.errors import ANSWERED, Answered, Handler, answer
 from hookline_server.request_identity import (
     IDENTITY,
     RequestIdentity,
-    client_of,
-    payer_of,
     request_facts,
     stranger_facts,
 )
@@ -88,12 +87,19 @@ def authenticate(request: web.Request, identity: RequestIdentity) -> None:
             open its path, or it needs none and a page of another site may have sent it.
     """
     ring = request.app[KEY_RING]
-    scope = None if ring.is_open else request.app[ROUTE_SCOPES].of(request)
+    scope = None
     try:
-        if scope is not None and ring.guards(scope):
-            identity.key = _key(request, scope)
-        elif ring.is_open or scope is not None:  # the probes of others are for all
-            _keep_pages_out(request)
+        if ring.is_open:
+            guard, headers = request.app[BROWSER_GUARD], request.headers
+            is_page = hdrs.ORIGIN in headers or SITE in headers
+            if is_page or headers.get(hdrs.HOST) not in guard.usual:
+                guard.check(request)
+        else:
+            scope = request.app[ROUTE_SCOPES].of(request)
+            if scope is not None and ring.guards(scope):
+                identity.key = _key(request, scope)
+            elif scope is not None:  # and no probe, which is for all
+                request.app[BROWSER_GUARD].check(request)
     except ApiError as error:
         _report_stranger(request, error)
         raise
@@ -102,25 +108,17 @@ def authenticate(request: web.Request, identity: RequestIdentity) -> None:
         identity.tenant = key.tenant
     elif ring.tenant_header is not None:
         identity.tenant = cleaned(request.headers.get(ring.tenant_header, ""))
-    certain = None if key is None else key.certain_tenant(identity.tenant)
-    identity.payer = payer_of(key, request.remote)
-    identity.client = client_of(identity.payer, identity.tenant, certain)
     if key is None:
+        identity.payer = peer(request.remote or "")
+        identity.client = identity.payer, identity.tenant or ""
         return
+    certain = key.certain_tenant(identity.tenant)
+    identity.payer = payer_of(key, None)
+    identity.client = client_of(identity.payer, identity.tenant, certain)
     identity.weight = ring.weight(key, certain)
     is_limited = scope is Scope.SERVE and ring.budgets.are_any
     if is_limited and ring.budgets.of(key, certain):
         identity.allowance = request.app[ALLOWANCE_OF](key, certain)
-
-
-def _keep_pages_out(request: web.Request) -> None:
-    """Raises `ApiError` 403 for what a page of another site may have sent."""
-    guard, headers = request.app[BROWSER_GUARD], request.headers
-    is_page = hdrs.ORIGIN in headers or SITE in headers
-    if not is_page and headers.get(hdrs.HOST) in guard.accepted:
-        return  # most requests, by far
-    scope = request.app[ROUTE_SCOPES].of(request)
-    guard.check(request, is_administration=scope is Scope.ADMIN)
 
 
 async def show_limits(request: web.Request, response: web.StreamResponse) -> None:

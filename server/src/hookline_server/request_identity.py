@@ -1,21 +1,15 @@
-"""Who asks, and what logs, limits and observers know of a request; made once for it.
+"""Who asks, and what logs, limits and observers know of a request; made once for it."""
 
-Who pays is a key, known by its digest, or a client's address. What a request only
-claims, such as its tenant, divides what its payer has, and brings no more.
-"""
-
-import ipaddress
 import re
 import uuid
 from contextvars import ContextVar
-from functools import lru_cache
 
 from aiohttp import web
 
 from hookline.frontend.trace_context import TraceParent
 from hookline.frozen import EMPTY
 from hookline.request import RequestFacts, Slo
-from hookline_processes.fair_queue import NOBODY, Client
+from hookline_processes.fair_queue import NOBODY
 from hookline_server.auth.allowance import Allowance
 from hookline_server.auth.key import ApiKey
 from hookline_server.deadlines import Deadline
@@ -40,8 +34,6 @@ _OPERATIONS = {
     POOLING_PATH: "embeddings",
 }
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9._:\-]")
-_HOST_BITS = 64
-"""Bits of an IPv6 address that a client can choose as it likes."""
 
 
 class RequestIdentity:
@@ -165,35 +157,3 @@ def _operation(request: web.Request) -> str:
     resource = request.match_info.route.resource
     path = "" if resource is None else resource.canonical
     return _OPERATIONS.get(path, "text_completion")
-
-
-def payer_of(key: ApiKey | None, address: str | None) -> str:
-    """Returns who pays: the key or, without one, the client's address."""
-    if key is not None:
-        return f"key:{key.id}"
-    return f"peer:{_network(address or '')}"
-
-
-def client_of(payer: str, tenant: str | None, certain: str | None) -> Client:
-    """Returns who is served in turn with others.
-
-    Args:
-        payer: Who pays.
-        tenant: The request's tenant, which may be only claimed.
-        certain: The tenant if it is certain: its keys share what it has.
-    """
-    return (payer, tenant or "") if certain is None else (f"tenant:{certain}", payer)
-
-
-@lru_cache(maxsize=4096)
-def _network(address: str) -> str:
-    if ":" not in address:
-        return address
-    try:
-        found = ipaddress.IPv6Address(address)
-    except ValueError:
-        return address
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    high = int(found) >> _HOST_BITS << _HOST_BITS
-    return f"{ipaddress.IPv6Address(high)}/{_HOST_BITS}"

@@ -16,18 +16,14 @@ class FramingError(web.RequestPayloadError):
 
 
 class ChunkMeter:
-    """Compares what arrives with what it carries; for one connection."""
+    """Compares what arrives with what it carries; for one body."""
 
     __slots__ = ("_body", "_received")
 
-    def __init__(self) -> None:
-        """Measures nothing yet."""
-        self._body: StreamReader | None = None
+    def __init__(self, body: StreamReader) -> None:
+        """Measures a body from the next bytes on."""
+        self._body = body
         self._received = 0
-
-    def begin(self, body: StreamReader | None) -> None:
-        """Measures another body from the next bytes on; None has no chunks."""
-        self._body, self._received = body, 0
 
     def add(self, num_bytes: int) -> bool:
         """Counts bytes that were parsed; returns whether they were too many.
@@ -35,11 +31,10 @@ class ChunkMeter:
         Reading the body then raises `FramingError`.
         """
         body = self._body
-        if body is None or body.is_eof():
+        if body.is_eof():
             return False
         self._received += num_bytes
         if self._received - 2 * body.total_bytes <= MOST_FRAMING_BYTES:
             return False
         body.set_exception(FramingError())
-        self._body = None
         return True

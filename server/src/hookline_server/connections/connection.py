@@ -134,7 +134,7 @@ class Connection(web.RequestHandler):
         self._since = self._read_at = self._wrote_at = self._loop.time()
         self._wire: asyncio.Transport | None = None
         self._body: StreamReader | None = None
-        self._chunks = ChunkMeter()
+        self._chunks: ChunkMeter | None = None
         self._is_deaf = False
         self._num_answered = self._header_bytes = self._unsent = 0
 
@@ -170,7 +170,13 @@ class Connection(web.RequestHandler):
             self.phase = Phase.HEADERS
         num_requests = self._request_count
         super().data_received(data)
-        self._meter_chunks(len(data), is_new=self._request_count != num_requests)
+        if self._request_count != num_requests:
+            message, body = self._messages[-1]
+            is_chunked = getattr(message, "chunked", False)
+            self._chunks = ChunkMeter(body) if is_chunked else None
+        elif self._chunks is not None and self._chunks.add(len(data)):
+            self._owner.count("malformed")
+            self._is_deaf = True  # to the rest of a body with too much around its data
         if self.phase is not Phase.HEADERS:
             return
         # aiohttp counts each request whose headers it has parsed.
@@ -181,16 +187,6 @@ class Connection(web.RequestHandler):
         self._header_bytes += len(data)
         if self._header_bytes > MAX_HEADER_BYTES:
             self._refuse(headers_too_large(), "malformed")
-
-    def _meter_chunks(self, num_bytes: int, *, is_new: bool) -> None:
-        """Hears no more of a body with too much around its data."""
-        if is_new:
-            message, body = self._messages[-1]
-            is_chunked = getattr(message, "chunked", False)
-            self._chunks.begin(body if is_chunked else None)
-        elif self._chunks.add(num_bytes):
-            self._owner.count("malformed")
-            self._is_deaf = True
 
     # -- what aiohttp calls --------------------------------------------------------
 
