@@ -134,15 +134,13 @@ class ModelRunner:
         return _Sampled(
             dict(zip(request_ids, tokens, strict=True)),
             {request_ids[at]: [own] for at, own in samples.logprobs.items()},
-            self._failed(samples, rows),
+            self._failed(samples, rows) if samples.failed or samples.corrupted else {},
         )
 
     def _failed(
         self, samples: Samples, rows: Int64, verified: Verified | None = None
     ) -> dict[int, FinishCause]:
         """Returns causes by request id, without those of samples that are dropped."""
-        if not (samples.failed or samples.corrupted):
-            return {}
         ids = self._batch.request_ids
         failed = {ids[row]: cause for row, cause in samples.failed.items()}
         for at, cause in samples.corrupted.items():
