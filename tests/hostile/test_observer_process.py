@@ -140,8 +140,10 @@ def observers_of(pid: int) -> list[int]:
     return found
 
 
-def until(holds: Callable[[], object], complaint: str) -> None:
-    deadline = Deadline(PATIENCE_SECONDS)
+def until(
+    holds: Callable[[], object], complaint: str, *, seconds: float = PATIENCE_SECONDS
+) -> None:
+    deadline = Deadline(seconds)
     while not holds():
         assert deadline.is_ahead, complaint
         time.sleep(0.02)
@@ -259,6 +261,7 @@ def test_a_logger_that_ends_the_process_is_left_out(
     until(
         lambda: observed.complete() == 200 and said in server.log.read_text(),
         "it was not found",
+        seconds=5 * PATIENCE_SECONDS,  # the process starts again for each end
     )
 
     until(lambda: server.get("/metrics")[0] == 200, "the others do not go on")
