@@ -56,7 +56,7 @@ def test_engines_are_here_or_elsewhere(
             "size-local: 3 engines from 2 on",
         ),
         ({"data_parallel_size_local": -1}, "size-local: must be at least 0"),
-        ({"data_parallel_rpc_port": 0}, "rpc-port: must be 1 to 65535"),
+        ({"data_parallel_rpc_port": 65536}, "rpc-port: must be 0 to 65535, not 65536"),
     ],
 )
 def test_wrong_numbers_are_refused(options: dict[str, object], error: str) -> None:
