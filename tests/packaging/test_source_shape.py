@@ -60,7 +60,7 @@ FOLDERS = (*PRODUCT, "benchmarks/", "models/", "tools/")
 
 OVERRIDES = {
     # numba's
-    *("_index_key", "from_function", "get_cache_path"),
+    *("_index_key", "from_function", "get_cache_path", "ensure_cache_path"),
     *("get_disambiguator", "get_source_stamp", "_to_string"),
     "handle_error",  # aiohttp's
 }

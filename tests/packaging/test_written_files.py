@@ -17,6 +17,11 @@ WRITERS = {
 }
 METHODS = {"write_text", "write_bytes"}
 WITHOUT_PROMPTS = {
+    "core/host/src/hookline_host/cache_folders.py": "a byte, to see whether it can",
+    "core/host/src/hookline_host/folders.py": "memory without a name",
+    "core/models/src/hookline_models/checkpoints/support.py": "a copy of config.json",
+    "metrics/src/hookline_metrics/keeper.py": "sums, in the private folder of sockets",
+    "plugins/loggers/observer/src/hookline_observer/kept_merging.py": "likewise",
     "plugins/connectors/shared_storage/src/hookline_shared_storage/store.py": (
         "`mkstemp` in a folder of the user's own"
     ),

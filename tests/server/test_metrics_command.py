@@ -308,7 +308,7 @@ def test_source_without_metrics_is_one_line(
         (["diff", "installed"], "required: B"),
         (["diff", "/nonexistent", "installed"], "cannot read /nonexistent"),
         (["diff", "http://127.0.0.1:1/metrics", "installed"], "cannot read http://"),
-        (["diff", "http://[", "installed"], "cannot read http://["),
+        (["diff", "http://[", "installed"], "'http://[' is not a URL"),
     ],
 )
 def test_wrong_input_is_one_line(shown: Shown, argv: list[str], complaint: str) -> None:

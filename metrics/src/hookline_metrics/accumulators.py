@@ -115,10 +115,10 @@ class HistogramSeries:
 
     __slots__ = ("bounds", "counts", "exemplars", "sum")
 
-    def __init__(self, bounds: tuple[float, ...]) -> None:
+    def __init__(self, bounds: tuple[float, ...], total: float = 0.0) -> None:
         self.bounds = bounds
         self.counts: defaultdict[int, int] = defaultdict(int)
-        self.sum = 0.0
+        self.sum = total
         self.exemplars: dict[int, Exemplar] = {}
 
     @property

@@ -107,6 +107,6 @@ def go_on(sums: Sums, kept: KeptSums) -> None:
             found.clear()
         elif isinstance(found, Histogram):
             for labels, total, counts in kept.histograms.get(name, ()):
-                made = found.values[labels] = HistogramSeries(found.bounds)
-                made.sum = total
+                made = HistogramSeries(found.bounds, total)
                 made.counts.update(counts)
+                found.values[labels] = made

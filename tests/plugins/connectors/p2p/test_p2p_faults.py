@@ -118,7 +118,7 @@ def test_lossy_wire_costs_time_alone(
     tokens, giving, taking, took = pair.serve()
 
     assert tokens == right
-    assert transfers_of(taking).external_cache.hit_tokens == 40
+    assert transfers_of(taking).transferred_tokens == 40
     assert transfers_of(taking).loads == transfers_of(giving).saves == 1
     assert took.own_seconds < 1.4
     for stats in (giving, taking):
@@ -161,7 +161,7 @@ def test_damage_is_found(
 
     assert tokens == right
     assert transfers_of(taking).failures == {"load": {reason: 1}}
-    assert transfers_of(taking).external_cache.hit_tokens == good * 4
+    assert transfers_of(taking).transferred_tokens == good * 4
     assert transfers_of(taking).recomputed_tokens == (10 - good) * 4
     assert transfers_of(giving).saves == 1
     assert took.own_seconds < 1.4
@@ -180,7 +180,7 @@ def test_partition_heals(make_engine: MakeEngine, right: list[int]) -> None:
 
     assert pair.consumer.tokens[request] == right
     assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
-    assert transfers_of(taking).external_cache.hit_tokens == 40
+    assert transfers_of(taking).transferred_tokens == 40
     assert took.own_seconds < 1.4
 
 

@@ -9,6 +9,8 @@ import zmq
 
 from hookline_faults.p2p_transport import Wire, prefilled
 from hookline_metrics.transfer_stats import transfers_of
+from hookline_p2p.zmq_transport import keys_of
+from hookline_processes.local_secret import local_secret_file
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
@@ -23,6 +25,12 @@ def computed(engine: DrivenEngine) -> list[int]:
     rest([engine])
     engine.core.reset_prefix_cache()
     return engine.tokens[request]
+
+
+def make_known(speaker: "zmq.Socket[bytes]") -> None:
+    """Gives a socket the secret that engines of this user share."""
+    _, speaker.curve_serverkey = keys_of(local_secret_file().read_bytes())
+    speaker.curve_publickey, speaker.curve_secretkey = zmq.curve_keypair()
 
 
 def has_refused(engine: DrivenEngine) -> bool:
@@ -73,6 +81,7 @@ def test_garbage_at_the_port_is_ignored(make_real_engine: MakeEngine) -> None:
         stranger.sendall(random.Random(1).randbytes(5000))  # noqa: S311 - a test
         with zmq.Context() as context, context.socket(zmq.DEALER) as speaker:
             speaker.linger = 0
+            make_known(speaker)
             speaker.connect("tcp://{}:{}".format(*address))
             speaker.send(b"")
             speaker.send_multipart([b"\x91\xa4ping", b"x" * 100])

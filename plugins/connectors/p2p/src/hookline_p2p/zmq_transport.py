@@ -69,7 +69,7 @@ class ZmqTransport:
         self._refused_visitors = 0
         self._refused_by: list[Peer] = []
         self._most_waiting = 16 + options.max_in_flight_bytes // CHUNK_BYTES
-        self._keys = _keys_of(options.link_secret)
+        self._keys = keys_of(options.link_secret)
 
     def listen(self, engine_id: str, layout_bytes: int) -> int:  # noqa: ARG002
         """Starts to listen, as `Transport` defines; a ROUTER names visitors itself."""
@@ -228,7 +228,7 @@ class ZmqTransport:
         return made
 
 
-def _keys_of(secret: bytes) -> tuple[bytes, bytes]:
+def keys_of(secret: bytes) -> tuple[bytes, bytes]:
     """Derives the engines' (secret, public) key pair; both keys are confidential.
 
     CURVE never sends the server's public key, so knowing it proves knowing the secret.

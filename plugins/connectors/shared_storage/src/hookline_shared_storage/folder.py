@@ -9,6 +9,8 @@ import threading
 import uuid
 from pathlib import Path
 
+from hookline_processes.private_files import make_private_folder
+
 _log = logging.getLogger(__name__)
 
 _REMOVED = ".removed"
@@ -30,20 +32,19 @@ class LayoutFolder:
         """Creates both folders, as far as they are missing.
 
         Raises:
-            OSError: A folder cannot be created.
+            OSError: A folder cannot be created, or is one that others could fill.
         """
         self._root = root
         self.path = root / name
         self._lock = threading.Lock()
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.path.mkdir(exist_ok=True, mode=0o700)
+        make_private_folder(self.path)
         status = root.stat()
         self._is_ours = status.st_uid == os.geteuid()
         self._root_is_link = root.is_symlink()
         known = self.path.lstat()
         self._owners = {os.geteuid(), status.st_uid, known.st_uid}
         self._known = _identity(known)
-        _check_kind(known, self.path)
 
     def check(self) -> None:
         """Checks that the folder is the known one, or may take its place.
