@@ -30,8 +30,8 @@ ENGINE = """
     logits-processor structured-outputs-config
     stat-logger stat-logger-option heartbeat-seconds
     slo keep-prompts on-non-finite otlp-traces-endpoint otlp-metrics-endpoint
-    otlp-traces-sample collect-detailed-traces metrics-dialect histogram-buckets include-metrics
-    exclude-metrics metrics-label show-hidden-metrics-for-version config
+    otlp-traces-sample collect-detailed-traces metrics-dialect histogram-buckets
+    include-metrics exclude-metrics metrics-label show-hidden-metrics-for-version config
     record record-max-bytes sleep-policy step-timeout on-engine-stall
     engine-restart observer-process
 """

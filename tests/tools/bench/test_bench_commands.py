@@ -301,7 +301,7 @@ def test_objectives_may_be_several_words() -> None:
         (["serve", "--host=::1:80:x"], "'::1:80:x' is not a host"),
         (["serve", "--base-url=http://::1:80"], "stands in brackets, http://[::1]"),
         (["serve", "--base-url=http://a b"], "is not a URL such as http://HOST:PORT"),
-        (["serve", "--port=0"], "--port: must be at least 1"),
+        (["serve", "--port=0"], "port: must be 1 to 65535, not 0"),
         (["serve", "--base-url=localhost"], "is not a URL such as http://HOST:PORT"),
         (["serve", "--header=a=b\nc", "--model=demo"], "is not a valid header"),
         (["serve", "--model=no-such", "--tokenizer=no-such"], "tokenizer: 'no-such'"),

@@ -199,7 +199,9 @@ LINKED = LinkStats(
     ),
     refused=3,
 )
-OBSERVED = ObserverStats(front_ends=2, waited_seconds=0.25, dropped=3, restarts=1)
+OBSERVED = ObserverStats(
+    front_ends=2, waited_seconds=0.25, dropped=3, restarts=1, left_out=("a",)
+)
 
 ANSWERED = HttpAnswered(
     exchanges=(

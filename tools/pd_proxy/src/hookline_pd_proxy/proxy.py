@@ -113,7 +113,7 @@ class Proxy:
 
     async def drain(self, seconds: float) -> None:
         """Refuses new requests, and waits a limited time for the open ones."""
-        self.is_draining = True
+        self.is_leaving = self.is_draining = True
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._is_quiet.wait()
