@@ -39,14 +39,14 @@ def heard() -> Heard:
 
 
 def test_the_engines_lives_are_the_owners_to_tell(heard: Heard) -> None:
-    """A secondary client tells neither of starts nor of ends."""
+    """But of a failure each tells what it had there; one sum is made of it."""
     secondary = SecondaryClientObservers(heard)
 
     secondary.started(FACTS, ClockPair(0, 0))
     secondary.failed(0, "it broke", 3)
     secondary.stopped(0, "closed")
 
-    assert heard.lives == []
+    assert heard.lives == ["failed"]
     assert heard.outputs == []
 
 
