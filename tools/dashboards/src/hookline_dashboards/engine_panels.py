@@ -203,6 +203,7 @@ def kv_transfer(make: StandardPanels) -> Row:
                 "External cache tokens",
                 "hookline_external_cache_queried_tokens",
                 "hookline_external_cache_hit_tokens",
+                "hookline_transferred_tokens",
             ),
             *make.named("hookline_kv_transfer_", _TRANSFER_TITLES),
             *make.named("hookline_kv_tier_", _TIER_TITLES),

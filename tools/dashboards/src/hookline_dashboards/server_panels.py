@@ -97,6 +97,7 @@ def plugins(make: StandardPanels) -> Row:
                 "hookline_logger_breaker_open",
                 alarm=Alarm.UNEQUAL_ZERO,
             ),
+            make.each("Loggers left out", "hookline_logger_left_out"),
             make.each("Hung pages", "hookline_logger_pages_hung"),
             make.rates("Failed pages", "hookline_logger_page_failures"),
             make.rates("Replaced label values", "hookline_label_values_folded"),

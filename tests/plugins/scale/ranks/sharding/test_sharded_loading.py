@@ -26,7 +26,7 @@ def changed(oracle: Oracle, folder: Path, **values: object) -> Path:
     """A copy of the model with another configuration and the same weights."""
     config = json.loads((oracle.folder / "config.json").read_text()) | values
     (folder / "config.json").write_text(json.dumps(config))
-    (folder / "model.safetensors").symlink_to(oracle.folder / "model.safetensors")
+    (folder / "model.safetensors").hardlink_to(oracle.folder / "model.safetensors")
     return folder
 
 
