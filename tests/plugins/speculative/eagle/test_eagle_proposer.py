@@ -239,7 +239,7 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
         "no option 'head'; it has model, draft_sample_method",
     ),
     "no name": ({"model": 3}, "must name a folder"),
-    "missing": ({"model": "/there/is/none"}, "'/there/is/none' is not a folder"),
+    "missing": ({"model": "/there/is/none"}, "'/there/is/none': not a folder"),
     "method": ({"draft_sample_method": "both"}, "must be greedy or probabilistic"),
 }
 

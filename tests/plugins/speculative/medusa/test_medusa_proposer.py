@@ -137,7 +137,7 @@ def test_heads_are_found_in_a_folder_or_with_the_target(
 WRONG: dict[str, tuple[dict[str, object], int, str]] = {
     "another option": ({"heads_of": "x"}, 4, "no option 'heads_of'; it has model"),
     "no name": ({"model": 3}, 4, "must name a folder"),
-    "missing": ({"model": "/there/is/none"}, 4, "'/there/is/none' is not a folder"),
+    "missing": ({"model": "/there/is/none"}, 4, "'/there/is/none': not a folder"),
     "a tree deeper than heads": (
         {"model": "HEADS", "medusa_choices": [[0] * depth for depth in range(1, 6)]},
         5,

@@ -66,7 +66,8 @@ def weights_folder(
         included = find_folder(model or target) / method
     except ModelLoadError as error:
         raise ConfigError(
-            option, f"the method {method} finds no {what}: {error.reason}"
+            option,
+            f"the method {method} finds no {what}: {model or target!r}: {error.reason}",
         ) from error
     if not (included / "config.json").is_file():
         raise ConfigError(
