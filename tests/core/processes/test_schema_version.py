@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {54: "4ebcd4d4d6746684c0f321664312f15a2a0da49b49ac542b7bab563c8729b6c2"}
+DIGESTS = {56: "5cb437baa58764e2af366ab496eedc717fcc6350d406cfda1b6bc76b68bafa52"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 
