@@ -24,11 +24,11 @@ from bench_models import NAMES, write_models
 from transformers import PreTrainedModel
 
 from hookline.config import ModelConfig
+from hookline_description.describing import describe
 from hookline_kernels.modules.adapting import adapt
 from hookline_kernels.runtime.allocator import keep_freed_memory
 from hookline_kernels.sampling import REFERENCE_SAMPLING, choose_sampling
 from hookline_models.checkpoints.loading import load_model
-from hookline_models.description.describing import describe
 from hookline_models.forwards.attention import AttentionSlot
 
 Call = Callable[[], object]

@@ -29,8 +29,8 @@ from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, Quantization
 from hookline.model_description import find_folder
 from hookline.tokenizer import Tokenizer
+from hookline_description.describing import describe
 from hookline_models.checkpoints.loading import load_model
-from hookline_models.description.describing import describe
 
 KINDS: tuple[Quantization | None, ...] = (None, Quantization.W8A16, Quantization.W4A16)
 WINDOW = 512

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {
     ".": set[str](),
     "core": {"hookline"},
+    "core/description": {"hookline_description"},
     "core/host": {"hookline_host"},
     "core/kernels": {"hookline_kernels"},
     "core/models": {"hookline_models"},

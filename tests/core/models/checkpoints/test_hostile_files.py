@@ -10,8 +10,8 @@ import pytest
 from hookline import LLM, ModelLoadError
 from hookline.config import EngineConfig, LoadFormat, ModelConfig
 from hookline.model_description import read_object
+from hookline_description.sizes import check_sizes
 from hookline_models.checkpoints.weight_files import WeightFiles
-from hookline_models.description.sizes import check_sizes
 
 Change = Callable[..., Path]
 Header = dict[str, Any]

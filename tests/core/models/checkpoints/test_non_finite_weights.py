@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 
 from hookline import LLM, ModelLoadError, SamplingParams
 from hookline.config import CacheConfig, Dtype, EngineConfig, ModelConfig
+from hookline_description.describing import describe
 from hookline_models.checkpoints.finite import non_finite
 from hookline_models.checkpoints.loading import load_model
-from hookline_models.description.describing import describe
 from hookline_testing.oracle import Oracle
 
 Damage = Callable[[torch.Tensor], object]

@@ -11,9 +11,9 @@ from transformers import AutoModelForCausalLM
 
 from hookline import LLM, ConfigError, ModelLoadError
 from hookline.config import EngineConfig, ModelConfig, ParallelConfig
+from hookline_description.describing import describe
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.checkpoints.weight_files import WeightFiles
-from hookline_models.description.describing import describe
 from hookline_models.family import find_family
 from hookline_ranks.sharding.plan import ShardingPlan
 from hookline_ranks.sharding.split import Split

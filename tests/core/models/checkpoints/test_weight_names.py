@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from hookline import LLM, ModelLoadError
 from hookline.config import EngineConfig, ModelConfig
+from hookline_description.describing import describe
 from hookline_models.checkpoints.loading import load_model
-from hookline_models.description.describing import describe
 from hookline_testing.oracle import Oracle
 
 POINTER = (

@@ -9,6 +9,7 @@ from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConf
 from hookline_kv_transfer import KVTransferConfig
 from hookline_metrics.transfer_calls import reset_command, tiers_of
 from hookline_metrics.transfer_stats import transfers_of
+from hookline_testing.waiting import wait_until
 
 PARAMS = SamplingParams(max_tokens=1)
 
@@ -60,6 +61,8 @@ def test_tiers_are_reset_or_reported(
         for number in (1, 2, 3):
             cached(llm, number)
         assert cached(llm, 2) == 40
+        if has_disk:  # what is being written there cannot be found
+            wait_until(lambda: stored(tmp_path) >= 3 * 10 - 12, "not on disk")
         command = reset_command(reset_running_requests=False, external=external)
 
         tiers = tiers_of(llm.call(command))

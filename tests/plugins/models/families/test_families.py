@@ -7,9 +7,9 @@ import torch
 
 from hookline import LLM, ModelLoadError, SamplingParams
 from hookline.config import EngineConfig, ExecutorConfig, Kernels, ModelConfig
+from hookline_description.describing import describe
 from hookline_families.slopes import alibi_slopes
 from hookline_models.checkpoints.loading import load_model
-from hookline_models.description.describing import describe
 from hookline_registry import UnknownPluginError
 from hookline_testing.oracle import make_oracle
 

@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 
 from hookline import LLM, SamplingParams
 from hookline.config import KVCacheDtype, ModelConfig
+from hookline_description.describing import describe
 from hookline_kernels.quantized_weight import dequantize
 from hookline_models.checkpoints.loading import load_model
-from hookline_models.description.describing import describe
 from hookline_quantized.linear import QuantizedLinear
 from hookline_testing.oracle import make_oracle
 from hookline_testing.quantized_checkpoints import LAYOUTS, quantize

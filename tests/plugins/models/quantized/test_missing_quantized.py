@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save_file
 
 from hookline import ModelLoadError
 from hookline.config import ModelConfig
+from hookline_description.describing import describe
 from hookline_models.checkpoints.loading import load_model
-from hookline_models.description.describing import describe
 from hookline_testing import PluginSite
 from hookline_testing.mxfp4_checkpoints import make_mxfp4_checkpoints
 from hookline_testing.oracle import make_oracle

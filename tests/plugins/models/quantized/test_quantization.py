@@ -18,9 +18,9 @@ from hookline.config import (
     ModelConfig,
     Quantization,
 )
+from hookline_description.describing import describe
 from hookline_kernels.quantized_weight import dequantize
 from hookline_models.checkpoints.loading import load_model
-from hookline_models.description.describing import describe
 from hookline_models.loading.cost import cost_of
 from hookline_quantized.linear import QuantizedLinear
 from hookline_testing.oracle import Oracle, make_oracle

@@ -11,6 +11,7 @@ from hookline.config.engine import EngineConfig
 from hookline.config.model import LoadFormat
 from hookline.model_description import find_folder
 from hookline.tokenizer import Tokenizer
+from hookline_description.describing import ReadDescription, read_description
 from hookline_models.checking.architecture import (
     Sketched,
     examine_architecture,
@@ -34,7 +35,6 @@ from hookline_models.checkpoints.finite import NonFinite, in_words
 from hookline_models.checkpoints.loading import as_load_errors
 from hookline_models.checkpoints.model_part import WHOLE
 from hookline_models.checkpoints.weight_files import WeightFiles
-from hookline_models.description.describing import ReadDescription, read_description
 from hookline_models.forwards.probe import NeedsNumbersError
 from hookline_models.quantization import StoredTensor, method_name
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from hookline.exceptions import ConfigError, ModelLoadError
-from hookline_models.description.rope import Rope
+from hookline_description.rope import Rope
 
 T = TypeVar("T")
 

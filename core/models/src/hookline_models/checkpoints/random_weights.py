@@ -7,8 +7,8 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from hookline.config.model import ModelConfig
 from hookline.exceptions import ModelLoadError
+from hookline_description.sizes import least_parameters
 from hookline_host.memory import total_memory
-from hookline_models.description.sizes import least_parameters
 
 
 def random_model(

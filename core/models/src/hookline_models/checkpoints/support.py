@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from hookline.exceptions import ModelLoadError
-from hookline_models.description.end_tokens import without_nulls
-from hookline_models.description.rope import with_usual_names
+from hookline_description.end_tokens import without_nulls
+from hookline_description.rope import with_usual_names
 
 SERVABLE_LAYERS = {"full_attention", "sliding_attention"}
 """Layer types whose only state of earlier tokens is a KV cache."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hookline.model_description import LFS_REASON
-from hookline_models.description.lfs_pointers import is_pointer
+from hookline_description.lfs_pointers import is_pointer
 from hookline_processes.model_files import read_model_file
 
 SINGLE_FILE = "model.safetensors"

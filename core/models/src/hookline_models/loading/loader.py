@@ -21,13 +21,13 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.model_description import ModelDescription
 from hookline.startup_timer import StartupTimer
 from hookline.step import ModelCost, ModelShape
+from hookline_description.describing import read_description
 from hookline_kernels import Platform
 from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.modules.quantized_layer import bits_in_words
 from hookline_kernels.runtime.threads.choosing import leave_cores
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.checkpoints.model_part import DivideModel
-from hookline_models.description.describing import read_description
 from hookline_models.forwards.attention import AttentionSlot
 from hookline_models.forwards.choice import choose_forward
 from hookline_models.forwards.first_forward import (

@@ -30,6 +30,7 @@ from hookline_background_compiling.messages import (
     CompilerMessage,
     KernelCompiled,
 )
+from hookline_description.describing import describe
 from hookline_host.cpu_quota import usable_cores
 from hookline_host.memory import available_memory
 from hookline_kernels import KernelError
@@ -37,7 +38,6 @@ from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
 from hookline_kernels.runtime.kernel_cache import writable_cache
 from hookline_kernels.token_mask import choose_masking
-from hookline_models.description.describing import describe
 from hookline_models.uniproc import import_for
 from hookline_processes.owner import Owner, run_supervised
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hookline.config import EngineConfig
+from hookline_description.describing import describe
 from hookline_grammars.compiling_process import CompileLimits
 from hookline_grammars.config import StructuredOutputsConfig
 from hookline_grammars.loading import chosen_backends
-from hookline_models.description.describing import describe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

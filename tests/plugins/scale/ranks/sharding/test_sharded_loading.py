@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save_file
 
 from hookline.config import Kernels, LoadFormat, ModelConfig
 from hookline.exceptions import ConfigError
+from hookline_description.describing import describe
 from hookline_models.checkpoints.loading import load_model
-from hookline_models.description.describing import describe
 from hookline_ranks.sharding.rank_part import RankDivider
 from hookline_ranks.sharding.rank_reduction import RankReduction
 from hookline_ranks.sharding.single_rank_group import SingleRankGroup

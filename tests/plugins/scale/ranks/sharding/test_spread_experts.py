@@ -11,9 +11,9 @@ import torch
 from hookline.config import EngineConfig, ModelConfig
 from hookline.exceptions import ConfigError
 from hookline.transport.native import connect
+from hookline_description.describing import describe
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.checkpoints.weight_files import WeightFiles
-from hookline_models.description.describing import describe
 from hookline_ranks.experts.expert_placement import ExpertPlace
 from hookline_ranks.experts.shared_experts import SharedExperts
 from hookline_ranks.experts.single_rank_experts import SingleRankExperts

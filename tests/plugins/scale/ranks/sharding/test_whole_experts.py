@@ -20,9 +20,9 @@ from transformers import (
 
 from hookline.config import Kernels, LoadFormat, ModelConfig
 from hookline.exceptions import ConfigError, ModelLoadError
+from hookline_description.describing import describe
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.checkpoints.weight_files import WeightFiles
-from hookline_models.description.describing import describe
 from hookline_models.loading.cost import num_experts_of
 from hookline_ranks.sharding.families import FAMILIES as DIVIDED
 from hookline_ranks.sharding.plan import ShardingPlan

@@ -12,9 +12,9 @@ from transformers import PreTrainedModel
 from hookline.config import LoadFormat, ModelConfig
 from hookline.engine.decoder.forward_batch import IntermediateTensors
 from hookline.exceptions import ModelLoadError
+from hookline_description.describing import describe
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.checkpoints.weight_files import TensorShard
-from hookline_models.description.describing import describe
 from hookline_models.forwards.layer_span import call_model, span_of
 from hookline_models.loading.cost import cost_of
 from hookline_ranks.sharding.rank_part import RankDivider

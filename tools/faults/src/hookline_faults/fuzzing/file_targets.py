@@ -25,10 +25,10 @@ from hookline.finish_cause import Aborted
 from hookline.model_description import find_folder
 from hookline.tokenizer import Tokenizer
 from hookline_cluster.clients.messages import Attach, Detach, ToEngine
+from hookline_description.describing import describe
 from hookline_faults.fuzzing.mutator import mutated
 from hookline_kv_transfer import KVLayout
 from hookline_models.checkpoints.loading import load_model
-from hookline_models.description.describing import describe
 from hookline_process_engine.mailbox import Mailbox, make_key
 from hookline_process_engine.messages import Failed, Start
 from hookline_process_engine.transport import Party, Role

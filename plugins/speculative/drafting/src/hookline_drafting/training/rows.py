@@ -9,8 +9,8 @@ from hookline import SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.tokenizer import Tokenizer
+from hookline_description.describing import describe
 from hookline_drafting.training.settings import TrainingSettings
-from hookline_models.description.describing import describe
 from hookline_offline.llm import LLM
 
 Rows = list[list[int]]

@@ -3,10 +3,10 @@
 import torch
 
 from hookline.config import EngineConfig
+from hookline_description.describing import describe
 from hookline_drafting.shared_weights import shared_weights
 from hookline_drafting.target import TargetModel
 from hookline_models.checkpoints.loading import load_model
-from hookline_models.description.describing import describe
 from hookline_models.machines.choosing import choose_machine
 
 _ATTENTION = "eager"

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hookline.exceptions import ModelLoadError
-from hookline_models.description.sizes import short
-from hookline_models.description.tokenizer_files import TokenizerFacts
+from hookline_description.sizes import short
+from hookline_description.tokenizer_files import TokenizerFacts
 
 FIELD = "eos_token_id"
 

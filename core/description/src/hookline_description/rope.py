@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from hookline.exceptions import ModelLoadError
-from hookline_models.description.sizes import is_length, short
+from hookline_description.sizes import is_length, short
 
 _FIELDS = ("rope_scaling", "rope_parameters")
 """Former and present name of the field; `transformers` prefers the former, too."""

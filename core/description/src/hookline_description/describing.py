@@ -7,10 +7,10 @@ from pathlib import Path
 from hookline.config.model import ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline.model_description import ModelDescription, find_folder, read_object
-from hookline_models.description.context_length import ContextLength, context_length
-from hookline_models.description.end_tokens import EndTokens, end_tokens
-from hookline_models.description.sizes import check_sizes, is_length
-from hookline_models.description.tokenizer_files import TokenizerFacts, read_tokenizer
+from hookline_description.context_length import ContextLength, context_length
+from hookline_description.end_tokens import EndTokens, end_tokens
+from hookline_description.sizes import check_sizes, is_length
+from hookline_description.tokenizer_files import TokenizerFacts, read_tokenizer
 
 GENERATION_FILE = "generation_config.json"
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hookline import ModelLoadError
-from hookline_models.description.context_length import context_length
+from hookline_description.context_length import context_length
 
 LENGTH = 64
 

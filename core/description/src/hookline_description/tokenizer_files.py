@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hookline.exceptions import ModelLoadError
 from hookline.model_description import LFS_REASON, read_object
-from hookline_models.description.lfs_pointers import is_pointer
-from hookline_models.description.sizes import short
+from hookline_description.lfs_pointers import is_pointer
+from hookline_description.sizes import short
 
 CONFIG_FILE = "tokenizer_config.json"
 _SPECIAL_FILE = "special_tokens_map.json"

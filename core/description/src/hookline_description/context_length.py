@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hookline.exceptions import ModelLoadError
-from hookline_models.description.rope import Rope, read_ropes
-from hookline_models.description.sizes import MAX_LENGTH, is_length
+from hookline_description.rope import Rope, read_ropes
+from hookline_description.sizes import MAX_LENGTH, is_length
 
 _NAMES = (
     "max_position_embeddings",
