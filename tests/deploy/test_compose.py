@@ -56,7 +56,7 @@ def test_image_is_made_of_files_that_are_there() -> None:
     installed = re.findall(r" \./(\S+)", recipe.read_text())
 
     assert context == ROOT
-    assert len(installed) == 11
+    assert len(installed) == 12
     assert all((ROOT / name).exists() for name in kept)
     for pattern in installed:
         for folder in ROOT.glob(pattern):
