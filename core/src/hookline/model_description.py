@@ -13,12 +13,13 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.moved_modules import moved_name
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import MODEL
-from hookline_processes.model_files import folder_refusal, read_model_file
+from hookline_processes.model_files import (
+    LFS_POINTER,
+    LFS_REASON,
+    folder_refusal,
+    read_model_file,
+)
 from hookline_registry import UnknownPluginError, installed
-
-LFS_POINTER = "version https://git-lfs"
-"""How the file begins that Git keeps in place of one in its large-file storage."""
-LFS_REASON = "is a Git LFS pointer, not the file itself: run `git lfs pull` there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,10 @@ ROOTS_VARIABLE = "HOOKLINE_MODEL_ROOTS"
 """Folders to which links may lead as well, separated as in PATH; the operator's."""
 
 MAX_TEXT_BYTES = 64 * 2**20
+LFS_POINTER = "version https://git-lfs"
+"""How the file begins that Git keeps in place of one in its large-file storage."""
+LFS_REASON = "is a Git LFS pointer, not the file itself: run `git lfs pull` there"
+_MOST_POINTER_BYTES = 1024
 _READ = frozenset(
     {
         *("config.json", "generation_config.json", "modules.json"),
@@ -113,6 +117,16 @@ def real_model_file(folder: Path, name: str) -> Path:
     if real.exists() and not real.is_file():
         raise ValueError(f"{name} is no regular file")
     return real
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """Whether a file is a pointer of Git LFS; a file that cannot be read is none."""
+    try:
+        if path.stat().st_size > _MOST_POINTER_BYTES:
+            return False
+        return path.read_bytes().startswith(LFS_POINTER.encode())
+    except OSError:
+        return False
 
 
 def _roots(folder: Path) -> list[str]:

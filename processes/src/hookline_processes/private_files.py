@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -46,15 +46,14 @@ def private_descriptor(path: Path, flags: int) -> int:
     with suppress(FileNotFoundError):  # a pipe of somebody else's would keep us waiting
         _check(path, os.lstat(path))
     descriptor = os.open(path, flags | _FLAGS | os.O_NOFOLLOW, _FILE_MODE)
-    try:
+    with ExitStack() as undoing:
+        undoing.callback(os.close, descriptor)
         status = os.fstat(descriptor)
         _check(path, status)
         if stat.S_ISREG(status.st_mode) and not flags & os.O_APPEND:
             os.fchmod(descriptor, _FILE_MODE)
             os.ftruncate(descriptor, 0)
-    except BaseException:
-        os.close(descriptor)
-        raise
+        undoing.pop_all()
     return descriptor
 
 

@@ -1,1 +1,1 @@
-"""What the JSON files of a model folder say of the model; imports no torch."""
+"""Describes a model by the JSON files of its folder; imports no torch."""

@@ -1,4 +1,4 @@
-"""Reads what a model folder's JSON says of the model."""
+"""Reads a model's description from the JSON files of its folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

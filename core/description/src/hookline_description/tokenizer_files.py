@@ -1,4 +1,4 @@
-"""What a tokenizer's JSON files say of it, without loading it."""
+"""Reads facts of a tokenizer from its JSON files, without loading the tokenizer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from hookline.exceptions import ModelLoadError
-from hookline.model_description import LFS_REASON, read_object
-from hookline_description.lfs_pointers import is_pointer
+from hookline.model_description import read_object
 from hookline_description.sizes import short
+from hookline_processes.model_files import LFS_REASON, is_lfs_pointer
 
 CONFIG_FILE = "tokenizer_config.json"
 _SPECIAL_FILE = "special_tokens_map.json"
@@ -26,7 +26,7 @@ _FILES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerFacts:
-    """What a tokenizer's files say.
+    """Facts of a tokenizer that its files state.
 
     Attributes:
         end: Its end-of-text token; None if it has none.
@@ -51,7 +51,7 @@ def read_tokenizer(model: str, folder: Path) -> TokenizerFacts:
             wrong type.
     """
     for name in _FILES:
-        if is_pointer(folder / name):
+        if is_lfs_pointer(folder / name):
             raise ModelLoadError(model, f"{name} {LFS_REASON}")
     config = _read(model, folder / CONFIG_FILE)
     source, special = CONFIG_FILE, config
@@ -87,7 +87,7 @@ def _text(
 
 
 def _id_of(token: str, config: Mapping[str, object], folder: Path) -> int | None:
-    """Returns a token's id; None if no file of JSON tells."""
+    """Returns a token's id, or None if no JSON file contains it."""
     added = config.get("added_tokens_decoder")
     for key, each in (added if isinstance(added, dict) else {}).items():
         if isinstance(each, dict) and each.get("content") == token and key.isdecimal():
@@ -106,7 +106,7 @@ def _id_of(token: str, config: Mapping[str, object], folder: Path) -> int | None
 def _id_in(path: Path, token: str, _stamp: tuple[int, int]) -> int | None:
     """Looks up a token in a file, which is large, and is read more than once.
 
-    A file that cannot be read has none: the tokenizer's own error says more of it.
+    Returns None if the file cannot be read; loading the tokenizer reports the error.
     """
     try:
         found = read_object("", path)

@@ -3,19 +3,15 @@
 import os
 from dataclasses import dataclass
 
-from hookline.clock import SystemClock
-from hookline_otel.connecting import make_transport
-from hookline_otel.delivery import Delivery
+from hookline_otel.connecting import make_delivery
 from hookline_otel.endpoint import Signal, find_endpoint
 from hookline_otel.envelope import Envelope
 from hookline_otel.options import Semconv
-from hookline_otel.outage_log import OutageLog
 from hookline_otel.phases import Phase
 from hookline_otel.queue_sender import SPANS, QueueSender
 from hookline_otel.resource import make_resource, make_scope
 from hookline_otel.spans import Pairs, Root, SpanKind, encode_trace
 from hookline_otel.trace_context import find_parent
-from hookline_otel.transport_settings import TransportSettings
 from hookline_pd_proxy.tracing import TRACED, FinishedSpan
 
 SERVICE = "hookline-route"
@@ -78,12 +74,7 @@ def make_sender(url: str) -> _Sender:
     given = {"traces_endpoint": url}
     endpoint = find_endpoint(Signal.TRACES, given, os.environ, "route")
     assert endpoint is not None  # as one is given
-    settings = TransportSettings.read(Signal.TRACES, endpoint, None, os.environ)
-    delivery = Delivery(
-        make_transport(Signal.TRACES, endpoint, settings),
-        OutageLog(Signal.TRACES, endpoint, SystemClock()),
-        settings.export_seconds,
-    )
+    delivery = make_delivery(Signal.TRACES, endpoint, None)
     named = os.environ.get("OTEL_SERVICE_NAME")
     resource = make_resource(None if named else SERVICE)
     envelope = Envelope(resource, make_scope(Semconv.GENAI))

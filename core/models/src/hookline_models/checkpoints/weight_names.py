@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hookline.model_description import LFS_REASON
-from hookline_description.lfs_pointers import is_pointer
-from hookline_processes.model_files import read_model_file
+from hookline_processes.model_files import (
+    LFS_REASON,
+    is_lfs_pointer,
+    read_model_file,
+)
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -62,7 +64,7 @@ def find_weights(folder: Path) -> WeightNames:
     else:
         files = _without_index(folder, present)
     for name in files:
-        if is_pointer(folder / name):
+        if is_lfs_pointer(folder / name):
             raise ValueError(f"{name} {LFS_REASON}")
     unused = tuple(name for name in present if name not in files)
     return WeightNames(files=tuple(files), homes=homes, unused=unused)
@@ -114,7 +116,7 @@ def _end_of_data(header: bytes) -> int:
 
 def _read_index(path: Path) -> dict[str, str]:
     """Returns the file of each tensor."""
-    if is_pointer(path):
+    if is_lfs_pointer(path):
         raise ValueError(f"{INDEX_FILE} {LFS_REASON}")
     index = json.loads(read_model_file(path))
     found = index.get("weight_map") if isinstance(index, dict) else None

@@ -1,11 +1,8 @@
 """Builds a logger from its options."""
 
-import os
-
 from hookline.clock import SystemClock
 from hookline.payloads import LoggerContext
-from hookline_otel.connecting import make_transport
-from hookline_otel.delivery import Delivery
+from hookline_otel.connecting import make_delivery
 from hookline_otel.endpoint import Endpoint, Signal
 from hookline_otel.envelope import Envelope, LogEnvelope
 from hookline_otel.log_exporter import LogExporter
@@ -14,10 +11,8 @@ from hookline_otel.logger import Metrics, OtelLogger
 from hookline_otel.metric_sender import MetricSender
 from hookline_otel.metric_source import MetricSource
 from hookline_otel.options import Options
-from hookline_otel.outage_log import OutageLog
 from hookline_otel.queue_sender import LOG_RECORDS, SPANS, QueueSender
 from hookline_otel.resource import make_resource, make_scope
-from hookline_otel.transport_settings import TransportSettings
 
 
 def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
@@ -58,7 +53,7 @@ def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
 def _span_sender(options: Options, envelope: Envelope) -> QueueSender[bytes] | None:
     if (endpoint := options.traces) is None:
         return None
-    delivery = _delivery(Signal.TRACES, endpoint, options)
+    delivery = make_delivery(Signal.TRACES, endpoint, options.headers)
     return QueueSender(delivery, envelope.wrap, SPANS)
 
 
@@ -67,7 +62,7 @@ def _log_sender(
 ) -> QueueSender[ScopedRecord] | None:
     if (endpoint := options.logs) is None:
         return None
-    delivery = _delivery(Signal.LOGS, endpoint, options)
+    delivery = make_delivery(Signal.LOGS, endpoint, options.headers)
     return QueueSender(delivery, envelope.wrap, LOG_RECORDS)
 
 
@@ -75,16 +70,7 @@ def _metric_sender(
     endpoint: Endpoint, options: Options, source: MetricSource
 ) -> MetricSender:
     return MetricSender(
-        _delivery(Signal.METRICS, endpoint, options),
+        make_delivery(Signal.METRICS, endpoint, options.headers),
         source.encode,
         interval_seconds=options.metrics_interval_seconds,
-    )
-
-
-def _delivery(signal: Signal, endpoint: Endpoint, options: Options) -> Delivery:
-    settings = TransportSettings.read(signal, endpoint, options.headers, os.environ)
-    return Delivery(
-        make_transport(signal, endpoint, settings),
-        OutageLog(signal, endpoint, SystemClock()),
-        settings.export_seconds,
     )

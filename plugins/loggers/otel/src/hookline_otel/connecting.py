@@ -1,10 +1,36 @@
-"""Chooses the transport for a protocol."""
+"""Connects a signal to its collector: settings, transport and delivery."""
 
+import os
+
+from hookline.clock import SystemClock
 from hookline.exceptions import ConfigError
+from hookline_otel.delivery import Delivery
 from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
+from hookline_otel.outage_log import OutageLog
 from hookline_otel.transport import Transport
 from hookline_otel.transport_settings import TransportSettings
 from hookline_registry import Failure, isolate
+
+
+def make_delivery(
+    signal: Signal, endpoint: Endpoint, headers: dict[str, str] | None
+) -> Delivery:
+    """Creates what sends a signal, as the standard environment variables say.
+
+    Args:
+        signal: What is sent.
+        endpoint: Where to.
+        headers: Headers of requests; None takes those of the variables.
+
+    Raises:
+        ConfigError: The endpoint or a variable is invalid.
+    """
+    settings = TransportSettings.read(signal, endpoint, headers, os.environ)
+    return Delivery(
+        make_transport(signal, endpoint, settings),
+        OutageLog(signal, endpoint, SystemClock()),
+        settings.export_seconds,
+    )
 
 
 def make_transport(
