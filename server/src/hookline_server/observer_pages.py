@@ -50,17 +50,15 @@ class ObserverPages:
         self._app.on_response_prepare.append(shape_error)
         self._pages = Pages(self._app, self._counts)
         observers.add_routes(self._pages.of)
-        self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
-        self._started: Future[None] = Future()
+        self._started: Future[asyncio.AbstractEventLoop] = Future()
         self._thread = threading.Thread(
-            target=self._loop.run_until_complete,
-            args=(self._serve(socket),),
+            target=lambda: asyncio.run(self._serve(socket)),
             name="hookline-pages",
             daemon=True,
         )
         self._thread.start()
-        self._started.result()
+        self._loop = self._started.result()
 
     @property
     def routes(self) -> tuple[PageRoute, ...]:
@@ -95,7 +93,7 @@ class ObserverPages:
         except OSError as error:
             self._started.set_exception(error)
             return
-        self._started.set_result(None)
+        self._started.set_result(asyncio.get_running_loop())
         while not self._stopping.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), LOOK_SECONDS)
