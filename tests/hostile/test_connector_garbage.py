@@ -1,4 +1,7 @@
-"""Random and forged bytes to the port on which engines exchange KV blocks."""
+"""Random and forged bytes to the port on which engines exchange KV blocks.
+
+The forged messages come from a process that knows the engines' secret.
+"""
 
 import json
 import random
@@ -9,6 +12,7 @@ import msgspec
 import pytest
 import zmq
 
+from hookline_faults.p2p_transport import make_known
 from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, serving
 
@@ -67,6 +71,7 @@ def send_forged(port: int) -> None:
     ]
     with zmq.Context() as context, context.socket(zmq.DEALER) as peer:
         peer.setsockopt(zmq.LINGER, 5000)
+        make_known(peer)
         peer.connect(f"tcp://127.0.0.1:{port}")
         for index in range(NUM_FORGED):
             peer.send_multipart([words[index % len(words)], b"rest"])

@@ -173,7 +173,10 @@ def test_requests_that_a_stalled_engine_has_not_confirmed_wait() -> None:
 
 
 def test_requests_that_begin_again_are_received_once() -> None:
-    """Of three received two begin again at a new process, which gets a new one, too."""
+    """Of three received two begin again at a new process, which gets a new one, too.
+
+    Whatever another front end says of its own, and whenever, they are not counted.
+    """
     watch = Watch()
     watch.recorder.state_changed(
         make_state(scheduler=SchedulerStats(totals=EngineTotals(received=3)))
@@ -185,12 +188,15 @@ def test_requests_that_begin_again_are_received_once() -> None:
     watch.recorder.engine_started(started)
 
     totals = [watch.gauge("requests_received")]
-    for received in (1, 2, 3):
-        stats = SchedulerStats(totals=EngineTotals(received=received))
-        watch.recorder.state_changed(make_state(scheduler=stats))
+    for moved, received in ((1, 0), (2, 0), (2, 1)):
+        sums = EngineTotals(received=received, migrated_in=moved)
+        watch.recorder.state_changed(make_state(scheduler=SchedulerStats(totals=sums)))
         totals.append(watch.gauge("requests_received"))
+    late = make_state(IterationStats(resubmitted=1), SchedulerStats(totals=sums))
+    watch.recorder.state_changed(late)
+    totals.append(watch.gauge("requests_received"))
 
-    assert totals == [3, 3, 3, 4]
+    assert totals == [3, 3, 3, 4, 4]
 
 
 def test_requests_that_a_dead_engine_had_not_heard_of_are_received() -> None:

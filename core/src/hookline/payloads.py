@@ -107,8 +107,8 @@ class EngineStarted:
         clock: Its clocks, read together.
         restart_cause: Why it replaces another process: `failed`, `crashed`, `exited`,
             `memory`, `stalled`, `start`, `lost` or `peer`; empty for the first one.
-        resubmitted: Number of requests of the old process that it gets again; they have
-            been counted as received. If the loggers began later than the engine, the
+        resubmitted: Number of requests of the old process that it gets again; it does
+            not count them as received. If the loggers began later than the engine, the
             requests that had ended before.
     """
 

@@ -48,7 +48,9 @@ class LiveEngine:
         self._is_up = True
         self._health: EngineHealth | None = None
         self._judged_at = now
-        self._correction = -started.resubmitted
+        # A new process does not count what it gets again; one that ran before this
+        # recorder began has counted what had ended.
+        self._correction = 0 if started.restart_cause else -started.resubmitted
 
     @property
     def is_stalled(self) -> bool:

@@ -53,7 +53,7 @@ class _Engine:
         live: Its live values.
         process: Its present process.
         ended: Requests of that process that have ended, without those that came from
-            another engine.
+            another process.
         has_left: Whether it was removed.
     """
 
@@ -120,7 +120,8 @@ class Recorder:
                 facts.engine_index, labels, facts.model.max_model_len
             )
             process = (started.clock.wall, started.clock.monotonic)
-            engine = _Engine(sums, live, process)
+            again = started.resubmitted if started.restart_cause else 0
+            engine = _Engine(sums, live, process, ended=-again)
             self._engines[facts.engine_index] = engine
             self._follow(engine, started)
             sums.feed(facts)
@@ -256,7 +257,7 @@ class Recorder:
 
     def _add(self, engine: _Engine, iteration: IterationStats) -> None:
         sums = engine.sums
-        engine.ended -= iteration.migrated_in
+        engine.ended -= iteration.migrated_in + iteration.resubmitted
         sums.feed(iteration)
         for part in chain(iteration.finished_groups, iteration.evictions):
             sums.feed(part)

@@ -115,7 +115,7 @@ def test_demo_reports_why_it_ends(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_demo_from_begin_to_end(tmp_path: Path) -> None:
     """KV is transferred; a hanging and a dead prefill instance are reported."""
-    options = "--dtype=float32", "--num-kv-blocks=256", "--prefill-timeout=1"
+    options = "--dtype=float32", "--num-kv-blocks=256", "--prefill-timeout=5"
     with demo(tmp_path, *options) as running:
         running.wait_until_ready()
         prefill, decode, route = running.urls

@@ -143,7 +143,7 @@ class RequestAccounting:
     def num_unheard(self) -> int:
         """Number of requests in flight for which no QUEUED has come yet.
 
-        Those that another engine has counted as received are left out.
+        Those that an engine which has ended was said to have received are left out.
         """
         return sum(
             not (each.timeline.was_queued or each.is_moved)
@@ -223,7 +223,6 @@ class RequestAccounting:
         """Adds requests that another engine's accounting has released."""
         for account in accounts:
             account.restart()
-            account.is_moved = True
             self.in_flight[account.request_id] = account
             self.num_waiting_tokens += account.group.prompt_tokens
         self.migrated_in += len(accounts)

@@ -66,8 +66,8 @@ class RequestAccount:
         ended_at: When it ended for its client, in ns on the front end's clock.
         had_schedule: Whether an engine that has ended had scheduled it.
         had_token: Whether an engine that has ended had generated a token of it.
-        is_moved: Whether its engine does not count it as received, because another one
-            has.
+        is_moved: Whether its engine does not count it as received, because one that has
+            ended did.
     """
 
     group: RequestGroup
@@ -83,7 +83,7 @@ class RequestAccount:
 
     def restart(self) -> None:
         """Forgets what an engine did that has ended; the arrival stays."""
-        self.is_moved = False
+        self.is_moved = True
         self.had_schedule = self.had_schedule or self.timeline.was_scheduled
         self.had_token = self.had_token or self.timeline.output_tokens > 0
         self.timeline = Timeline()

@@ -67,8 +67,10 @@ class IterationStats:
         finished_groups: Clients' requests all of whose completions have ended.
         evictions: Evictions of sampled blocks from the prefix cache.
         received_correction: To be added to the engine's total of received requests, if
-            several front ends share it: requests that ended before it confirmed them
-            count, those that its new process got again do not count twice.
+            several front ends share it, for requests that ended before it confirmed
+            them.
+        resubmitted: Requests of its old process that its new one gets again from front
+            ends that do not own it; see `EngineStarted` for those of the owner.
         moved: Requests that left the engine for another one, because it has ended.
         migrated_in: Requests that moved to the engine; it does not count them as
             received.
@@ -89,6 +91,7 @@ class IterationStats:
     finished_groups: tuple[FinishedGroup, ...] = ()
     evictions: tuple[BlockEviction, ...] = ()
     received_correction: int = 0
+    resubmitted: int = 0
     moved: int = 0
     migrated_in: int = 0
     sections: Sections = field(default_factory=lambda: NO_SECTIONS)

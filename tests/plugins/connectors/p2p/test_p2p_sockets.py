@@ -7,10 +7,8 @@ from collections.abc import Callable
 import pytest
 import zmq
 
-from hookline_faults.p2p_transport import Wire, prefilled
+from hookline_faults.p2p_transport import Wire, make_known, prefilled
 from hookline_metrics.transfer_stats import transfers_of
-from hookline_p2p.zmq_transport import keys_of
-from hookline_processes.local_secret import local_secret_file
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
@@ -25,12 +23,6 @@ def computed(engine: DrivenEngine) -> list[int]:
     rest([engine])
     engine.core.reset_prefix_cache()
     return engine.tokens[request]
-
-
-def make_known(speaker: "zmq.Socket[bytes]") -> None:
-    """Gives a socket the secret that engines of this user share."""
-    _, speaker.curve_serverkey = keys_of(local_secret_file().read_bytes())
-    speaker.curve_publickey, speaker.curve_secretkey = zmq.curve_keypair()
 
 
 def has_refused(engine: DrivenEngine) -> bool:

@@ -15,13 +15,13 @@ BEGAN = Started(FACTS, ClockPair(wall=0, monotonic=0))
 ENDED = Failed(FACTS.engine_index, "killed", 4, is_final=False)
 
 
-def corrected(by: int) -> Observed:
+def told_by_secondary(iteration: IterationStats) -> Observed:
     output = StepOutput(FACTS.engine_index, 0, REQUESTS, SchedulerStats())
-    return Observed(output, IterationStats(received_correction=by), {})
+    return Observed(output, iteration, {})
 
 
-AGAIN = corrected(-4)
-UNHEARD = corrected(2)
+AGAIN = told_by_secondary(IterationStats(resubmitted=4))
+UNHEARD = told_by_secondary(IterationStats(received_correction=2))
 
 
 class Loggers:
@@ -37,7 +37,7 @@ class Loggers:
         self.told.append("failed")
 
     def observe(self, _: StepOutput, iteration: IterationStats, __: object) -> None:
-        self.told.append(iteration.received_correction)
+        self.told.append(iteration.received_correction - iteration.resubmitted)
 
 
 def told(*notices: tuple[int, Any]) -> list[Any]:
@@ -49,7 +49,7 @@ def told(*notices: tuple[int, Any]) -> list[Any]:
 
 
 def test_a_guest_that_is_ahead_of_the_owner_waits() -> None:
-    """What a new process counts again belongs behind its start, which sets it to 0."""
+    """What a new process gets again belongs behind its start."""
     began, ended, again = (OWNER, BEGAN), (OWNER, ENDED), (SECONDARY, AGAIN)
 
     assert told(again, began) == ["started", -4]

@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import zmq
 
 from hookline.config.extensions import KV_TRANSFER
 from hookline_faults.wire_time import WireTime
 from hookline_kv_transfer.blocks import Bytes
 from hookline_p2p.transport import Message, Peer, Refusals, Transport, Visitor
+from hookline_p2p.zmq_transport import keys_of
+from hookline_processes.local_secret import local_secret_file
 from hookline_testing.driven_engine import DrivenEngine, turn_until
 
 Spoil = Callable[[bytes, Sequence[Bytes]], list[tuple[bytes, Sequence[Bytes]]]]
@@ -173,3 +176,9 @@ def prefilled(
     handover = producer.ended[request].sections.get(KV_TRANSFER)
     assert isinstance(handover, dict)
     return handover
+
+
+def make_known(speaker: "zmq.Socket[bytes]") -> None:
+    """Gives a socket the secret that engines of this user share."""
+    _, speaker.curve_serverkey = keys_of(local_secret_file().read_bytes())
+    speaker.curve_publickey, speaker.curve_secretkey = zmq.curve_keypair()

@@ -144,11 +144,10 @@ class MergedNotices:
         """Passes it on, unless what ended then is told as part of a start."""
         output = notice.output
         since = self._since.get(output.engine_index)
-        # A secondary client may tell that a new process counts requests again before
-        # the owner tells of that process.
+        # A secondary client may tell that a new process gets requests again before the
+        # owner tells of that process.
         is_early = since is None or (
-            output.engine_index in self._down
-            and notice.iteration.received_correction < 0
+            output.engine_index in self._down and notice.iteration.resubmitted > 0
         )
         if is_early and len(self._early) < MOST_EARLY:
             self._early.append((index, notice))

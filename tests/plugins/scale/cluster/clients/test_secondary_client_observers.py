@@ -83,10 +83,10 @@ def test_only_its_own_requests_are_told(heard: Heard) -> None:
 
 
 def test_requests_that_begin_again_are_not_received_twice(heard: Heard) -> None:
-    """The engine's new process counts them; the secondary client takes them off."""
+    """The engine does not count them again; the secondary client says how many."""
     SecondaryClientObservers(heard).started(FACTS, ClockPair(0, 0), resubmitted=4)
 
     [(output, told)] = heard.outputs
     assert isinstance(output, StepOutput)
     assert output.cause == REQUESTS
-    assert told == IterationStats(received_correction=-4)
+    assert told == IterationStats(resubmitted=4)

@@ -284,7 +284,7 @@ def resubmit(
         completion_index=account.index,
         eos_token_ids=engine.facts.model.eos_token_ids,
         timeout_seconds=left,
-        is_moved=account.is_moved,
+        is_moved=True,
     )
     engine.vitals.unheard.append(account.group.arrived_at)
     engines.send(engine, Add(again))

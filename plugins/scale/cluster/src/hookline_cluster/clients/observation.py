@@ -30,12 +30,12 @@ class SecondaryClientObservers(ForwardingObservers):
         restart_cause: str = "",  # noqa: ARG002
         resubmitted: int = 0,
     ) -> None:
-        """Tells only of requests that the engine counts again."""
+        """Tells only of requests that the engine gets again."""
         if resubmitted:
             self._observers.observe(
                 # Older than any state, so that it replaces none.
                 StepOutput(facts.engine_index, 0, REQUESTS, SchedulerStats()),
-                IterationStats(received_correction=-resubmitted),
+                IterationStats(resubmitted=resubmitted),
                 {},
             )
 
