@@ -190,6 +190,21 @@ def test_requests_begin_again_at_an_engine_that_is_replaced(
         assert restarts == 1
 
 
+def test_requests_end_whose_server_and_engine_are_killed_together(
+    pool: ThreadPoolExecutor,
+) -> None:
+    """Nobody is left that could tell of them but the engine's totals."""
+    with serving(*OPTIONS, "--engine-restart", "1") as server:
+        killed = api_servers_of(server.process.pid)[0]
+        sent = burst(pool, server)
+        for pid in (killed, engines_of(server.process.pid)[0]):
+            os.kill(pid, signal.SIGKILL)
+        seen = outcomes(sent)
+
+        assert seen.keys() == {200, CUT}
+        assert_books_balance(server, {"length": seen[200], "abort": seen[CUT]})
+
+
 def health_at_once(server: Server, connections: int) -> list[int]:
     """The answers of as many servers as there are simultaneous connections."""
     opened = [HTTPConnection("127.0.0.1", server.port) for _ in range(connections)]

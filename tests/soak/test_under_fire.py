@@ -13,7 +13,11 @@ import pytest
 from hookline_faults.fire.fire import SETTLING_SECONDS, burn
 from hookline_testing.server_process import serving
 
-TRANSFER = {"kv_connector": "cpu_offload"}
+TRANSFER = {
+    "kv_connector": "cpu_offload",
+    # Full when the engines are warm: until then they grow.
+    "kv_connector_extra_config": {"cpu_bytes_to_use": 8 * 2**20},
+}
 DRAFTS = {"method": "ngram", "num_speculative_tokens": 3}
 SERVE = (
     *("--model", "demo", "--dtype", "float32", "--port", "0", "--threads", "1"),

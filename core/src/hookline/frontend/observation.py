@@ -193,6 +193,7 @@ class Observers:
         open_requests: int,
         *,
         is_final: bool = True,
+        received: int | None = None,  # noqa: ARG002 - to be added to other front ends'
     ) -> None:
         if self.listens("engine_failed"):
             failed = EngineFailed(

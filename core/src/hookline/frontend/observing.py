@@ -157,8 +157,12 @@ class Observing(Protocol):
         open_requests: int,
         *,
         is_final: bool = True,
+        received: int | None = None,
     ) -> None:
-        """Tells that an engine has ended unexpectedly."""
+        """Tells that an engine has ended unexpectedly, and `open_requests` with it.
+
+        Its totals have `received` of those that were in flight; None if it never ran.
+        """
         ...
 
     def observe(

@@ -74,11 +74,14 @@ class RequestEnding:
             is_final: Whether it is gone for good.
         """
         self._calls.fail(engine.index, error)
+        received = self._received_of(engine) if was_up else None
         events = self.end_all(
             engine, Failed(reason), "failed", error, keep, was_up=was_up
         )
         errors = sum(event.reason is FinishReason.ERROR for event in events)
-        self._observers.failed(engine.index, reason, errors, is_final=is_final)
+        self._observers.failed(
+            engine.index, reason, errors, is_final=is_final, received=received
+        )
 
     def end_all(
         self,
@@ -123,3 +126,10 @@ class RequestEnding:
         )
         self._observers.observe(output, iteration, facts)
         return events
+
+    def _received_of(self, engine: EngineState) -> int:
+        """Number of requests in flight that its totals have, once it has ended."""
+        accounting = engine.accounting
+        unheard = accounting.num_unheard if self._engines.client.owns_engines else 0
+        each_in_flight = accounting.in_flight.values()
+        return unheard + sum(each.timeline.was_queued for each in each_in_flight)

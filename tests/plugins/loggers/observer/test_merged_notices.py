@@ -2,12 +2,17 @@
 
 from typing import Any
 
+import msgspec
+
 from hookline.events import ClockPair, StepOutput
 from hookline.frontend.observing import REQUESTS
+from hookline.request import FinishReason
+from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import IterationStats
-from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline_observer.merging import MergedNotices
 from hookline_observer.messages import Failed, Observed, Started
+from hookline_observer.orphans import MOST_REPORTS
 from hookline_testing.payloads import FACTS
 
 OWNER, SECONDARY = 0, 1
@@ -63,3 +68,67 @@ def test_a_guest_that_is_behind_the_owner_does_not_wait() -> None:
 
     assert told(began, ended, unheard) == ["started", "failed", 2]
     assert told(began, unheard, ended) == ["started", 2, "failed"]
+
+
+class Ends:
+    """Notes the requests that loggers are told of as ended."""
+
+    def __init__(self) -> None:
+        self.ended: list[FinishedRequest] = []
+
+    def started(self, *_: object, **__: object) -> None:
+        """Is not looked at."""
+
+    def failed(self, *_: object, **__: object) -> None:
+        """Is not looked at."""
+
+    def front_end_changed(self, _: object) -> None:
+        """Is not looked at."""
+
+    def observe(self, _: StepOutput, iteration: IterationStats, __: object) -> None:
+        self.ended += iteration.finished
+
+
+def test_requests_end_whose_engine_and_front_end_were_killed_together() -> None:
+    """Of ten that the engine had, two have ended, and five are of those that live."""
+    totals = EngineTotals(received=8, migrated_in=2, finished={FinishReason.STOP: 2})
+    state = StepOutput(FACTS.engine_index, 9, "failed", SchedulerStats(totals=totals))
+    owners = msgspec.structs.replace(ENDED, received=4)
+    others = msgspec.structs.replace(ENDED, received=1)
+    loggers: Any = Ends()
+    merged = MergedNotices(loggers)
+    for front_end in (OWNER, SECONDARY, 7):
+        merged.on_client_link(front_end, 0, 0.0)
+
+    merged.on_notice(OWNER, BEGAN)
+    merged.on_notice(OWNER, Observed(state, IterationStats(), {}))
+    merged.on_notice(OWNER, owners)
+    merged.on_notice(SECONDARY, others)
+    merged.on_notice(OWNER, BEGAN)
+    assert loggers.ended == []
+    merged.leave(7)
+
+    assert [each.cause.reason for each in loggers.ended] == [FinishReason.ABORT] * 3
+    assert all(each.is_orphaned and each.request_id for each in loggers.ended)
+
+
+def test_no_end_is_told_while_a_front_end_may_have_the_request() -> None:
+    """It is forgotten after some reports; another failure is judged by itself."""
+    totals = EngineTotals(received=8)
+    state = StepOutput(FACTS.engine_index, 9, "failed", SchedulerStats(totals=totals))
+    failed = msgspec.structs.replace(ENDED, received=5)
+    loggers: Any = Ends()
+    merged = MergedNotices(loggers)
+    for front_end in (OWNER, SECONDARY):
+        merged.on_client_link(front_end, 0, 0.0)
+    merged.on_notice(OWNER, BEGAN)
+
+    for _ in range(2):
+        merged.on_notice(OWNER, Observed(state, IterationStats(), {}))
+        merged.on_notice(OWNER, failed)
+    merged.on_notice(SECONDARY, msgspec.structs.replace(ENDED, received=3))
+    for _ in range(MOST_REPORTS + 1):
+        merged.report()
+    merged.leave(SECONDARY)
+
+    assert loggers.ended == []

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.events import StepEvents, StepOutput
+from hookline.events import Finished, StepEvents, StepOutput
+from hookline.finish_cause import Aborted
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import REQUESTS
@@ -17,6 +18,7 @@ from hookline.logged_record import LoggedRecord
 from hookline.payloads import HttpAnswered, HttpExchange, PageStats, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.front_end_parts import ObserverStats
 from hookline_observer.engine_failures import EngineFailures
 from hookline_observer.kept_merging import KeptFile
@@ -34,6 +36,7 @@ from hookline_observer.messages import (
     Stopped,
     parts_of,
 )
+from hookline_observer.orphans import Orphans
 from hookline_observer.unreported_ends import UnreportedEnds
 
 MOST_EARLY = 1024
@@ -85,6 +88,7 @@ class MergedNotices:
         self._down: set[int] = set()
         self._owners: dict[int, int] = {}
         self._failures = EngineFailures(self._tell_failure)
+        self._orphans = Orphans(self._end_orphans)
         self._early: list[tuple[int, Observed]] = []
         self._lost = LostNotices(before.lost, before.lost_by_front_end)
         self._waited: dict[int, float] = {}
@@ -114,7 +118,17 @@ class MergedNotices:
         is_owner = self._owners.get(notice.engine_index) == index
         if is_owner:
             self._down.add(notice.engine_index)
-        self._failures.add(index, notice, self._waited.keys(), is_owner=is_owner)
+        heard = self._waited.keys()
+        self._failures.add(index, notice, heard, is_owner=is_owner)
+        left = self._open_requests(notice.engine_index) if is_owner else None
+        self._orphans.add(index, notice, left, heard)
+
+    def _open_requests(self, engine_index: int) -> int | None:
+        """What an engine had received and not ended, as its owner has told last."""
+        if (state := self._states.get(engine_index)) is None:
+            return None
+        totals = state.stats.totals
+        return totals.received + totals.migrated_in - sum(totals.finished.values())
 
     def _tell_failure(self, failed: Failed) -> None:
         self._observers.failed(
@@ -123,6 +137,12 @@ class MergedNotices:
             failed.open_requests,
             is_final=failed.is_final,
         )
+
+    def _end_orphans(self, engine_index: int, count: int) -> None:
+        """Tells the ends of requests whose engine and front end have ended."""
+        cause = Aborted("its front end and its engine have ended")
+        ends = [Finished(-number, 0, cause, 0) for number in range(1, count + 1)]
+        self._report_unreported([Ended(engine_index, -1, ends)])
 
     def _start(self, index: int, notice: Started) -> None:
         self._owners[notice.facts.engine_index] = index
@@ -177,6 +197,7 @@ class MergedNotices:
         """A front end has ended: its totals stay, all else of it is gone."""
         self._lost.leave(index)
         self._waited.pop(index, None)
+        self._orphans.leave(index)
         unreported = self._unreported.left(index)
         in_flight, parts = self._in_flight.pop(index, None), self._parts.leave(index)
         if is_reported and in_flight:
@@ -188,6 +209,7 @@ class MergedNotices:
     def report(self) -> None:
         """Tells of the notices themselves, if that has changed; once a second."""
         self._failures.settle_late()
+        self._orphans.report()
         stats = ObserverStats(
             dropped=self._lost.total,
             waited_seconds=max(self._waited.values(), default=0.0),
@@ -239,14 +261,14 @@ class MergedNotices:
     def _report_unreported(self, lists: Iterable[Ended]) -> None:
         """Tells ends that a front end had no time to tell: what is known of them."""
         for each in lists:
-            state = self._states.get(each.engine_index)
-            if state is None or not each.recent:
+            if not each.recent:
                 continue
+            state = self._states.get(each.engine_index)
             output = StepOutput(
                 each.engine_index,
-                state.at,
+                0 if state is None else state.at,  # else older than any state
                 REQUESTS,
-                state.stats,
+                SchedulerStats() if state is None else state.stats,
                 events=StepEvents(finished=each.recent),
             )
             ended = tuple(orphaned_request(event) for event in each.recent)

@@ -40,12 +40,18 @@ class Stopped(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """An engine has ended unexpectedly; see `EngineFailed`."""
+    """An engine has ended unexpectedly; see `EngineFailed`.
+
+    Attributes:
+        received: Number of requests that the front end had in flight there, and that
+            the engine's totals have; None if no process of it ran.
+    """
 
     engine_index: int
     reason: str
     open_requests: int
     is_final: bool
+    received: int | None = None
 
 
 class Observed(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -162,8 +162,9 @@ class RemoteObservers:
         open_requests: int,
         *,
         is_final: bool = True,
+        received: int | None = None,
     ) -> None:
-        failed = Failed(engine_index, reason, open_requests, is_final)
+        failed = Failed(engine_index, reason, open_requests, is_final, received)
         with self._lock:
             if (engine := self._engines.get(engine_index)) is not None:
                 engine.failed = Failed(engine_index, reason, 0, is_final)

@@ -56,8 +56,11 @@ class ForwardingObservers:
         open_requests: int,
         *,
         is_final: bool = True,
+        received: int | None = None,
     ) -> None:
-        self._observers.failed(engine_index, reason, open_requests, is_final=is_final)
+        self._observers.failed(
+            engine_index, reason, open_requests, is_final=is_final, received=received
+        )
 
     def observe(
         self,

@@ -60,9 +60,12 @@ class SaturationWatch(ForwardingObservers):
         open_requests: int,
         *,
         is_final: bool = True,
+        received: int | None = None,
     ) -> None:
         self._saturations.pop(engine_index, None)
-        super().failed(engine_index, reason, open_requests, is_final=is_final)
+        super().failed(
+            engine_index, reason, open_requests, is_final=is_final, received=received
+        )
 
     def observe(
         self,
