@@ -15,7 +15,7 @@ from hookline_registry import Failure, isolate
 def make_delivery(
     signal: Signal, endpoint: Endpoint, headers: dict[str, str] | None
 ) -> Delivery:
-    """Creates what sends a signal, as the standard environment variables say.
+    """Creates the delivery of a signal from the standard environment variables.
 
     Args:
         signal: What is sent.
