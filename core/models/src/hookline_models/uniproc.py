@@ -9,7 +9,7 @@ from hookline_models.threaded import ThreadedExecutor
 
 
 def create(context: ExecutorContext) -> Executor:
-    """Builds the executor, in its own thread with asynchronous scheduling.
+    """Builds the executor; on CPUs in its own thread with asynchronous scheduling.
 
     Raises:
         ConfigError: The environment asks for instructions that this machine lacks.
@@ -18,6 +18,7 @@ def create(context: ExecutorContext) -> Executor:
     from hookline.engine.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
     from hookline.engine.worker.uniproc import UniprocExecutor  # noqa: PLC0415
     from hookline_models.building import build_worker  # noqa: PLC0415
+    from hookline_models.machines import choosing  # noqa: PLC0415
 
     make_ranks, config = context.make_ranks, context.config
     ranks = SINGLE_RANK if make_ranks is None else make_ranks(config)
@@ -25,7 +26,9 @@ def create(context: ExecutorContext) -> Executor:
     def build() -> Executor:
         return UniprocExecutor(build_worker(context, ranks))
 
-    if config.scheduler.async_scheduling:
+    if not config.scheduler.async_scheduling:
+        return build()
+    if not choosing.choose_machine(config.executor).platform.is_gpu:
         return ThreadedExecutor(build)
     return build()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from msgspec import structs
 
 from hookline import LLM, SamplingParams
 from hookline.config import (
@@ -161,6 +162,44 @@ def test_graphs_give_the_oracles_tokens(
     assert recorder.captured == [4, 2, 1]
     assert before == [4] * (TOKENS - 1)
     assert set(recorder.replays) >= {4, 2}
+
+
+AHEAD = replace(BASE, scheduler=replace(BASE.scheduler, async_scheduling=True))
+
+
+def test_steps_started_ahead_give_the_oracles_tokens(
+    oracle: Oracle, serve: Serve, recorder: Recorder
+) -> None:
+    """Each step but the first takes tokens that only the device knows."""
+    with serve(oracle.folder, AHEAD, graphs=True) as llm:
+        found, again = tokens_of(llm), tokens_of(llm, PROMPTS[3:4])
+
+    assert found == [oracle.greedy(prompt, TOKENS) for prompt in PROMPTS]
+    assert again == found[3:4]
+    assert recorder.replays
+
+
+def test_steps_started_ahead_sample_as_those_that_wait(
+    llama: Oracle, serve: Serve
+) -> None:
+    """Requests that need tokens of the host join and leave those that do not."""
+    kinds = list(SAMPLED.values())
+    asked = [
+        structs.replace(kinds[number % len(kinds)], max_tokens=TOKENS + number)
+        for number in range(2 * len(kinds))
+    ]
+    prompts = [PROMPTS[number % 3] for number in range(len(asked))]
+
+    with serve(llama.folder, graphs=True) as llm:
+        expected = llm.generate(prompts, asked)
+    with serve(llama.folder, AHEAD, graphs=True) as llm:
+        found = llm.generate(prompts, asked)
+        assert_conserved(llm)
+
+    for own, wanted in zip(found, expected, strict=True):
+        assert own.outputs[0].token_ids == wanted.outputs[0].token_ids
+        assert close(own.outputs[0].logprobs, wanted.outputs[0].logprobs)
+        assert close(own.prompt_logprobs, wanted.prompt_logprobs)
 
 
 PROPOSER = """

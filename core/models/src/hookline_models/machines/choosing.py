@@ -28,6 +28,8 @@ def init_device(config: EngineConfig) -> Machine:
             engines.
     """
     machine = choose_machine(config.executor)
+    if machine.isa:
+        _log.info("CPU kernels use instructions up to %s", machine.isa)
     has_siblings = config.cache.sibling_blocks is not None
     check_replicas(machine, config.parallel, config.engines_here + has_siblings)
     keep_freed_memory()
@@ -50,9 +52,7 @@ def choose_machine(config: ExecutorConfig) -> Machine:
             "CUDA",
         )
     if config.device is Device.CPU or not has_gpu:
-        if isa := limited_isa():
-            _log.info("CPU kernels use instructions up to %s", isa)
-        return CpuMachine(isa)
+        return CpuMachine(limited_isa())
     device = torch.device("cuda", torch.cuda.current_device())
     return CudaMachine(
         Platform(device, is_gpu=True), None if config.enforce_eager else CudaCapture

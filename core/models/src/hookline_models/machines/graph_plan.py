@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -9,12 +10,15 @@ from hookline.config.engine import EngineConfig
 from hookline.engine.decoder import Decoder
 from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.loaded_model import LoadedModel
+from hookline.engine.worker.model_runner import DrawAhead
 from hookline.engine.worker.paged_cache import PagedCache
 from hookline.engine.worker.runner_maker import RunnerMaker
+from hookline.engine.worker.sampling.sampler import Sampler
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.gpu.graph_sizes import GraphSizes
 from hookline_models.machines.cuda_graphs import GraphedForward
 from hookline_models.machines.device_feed import DeviceFeed
+from hookline_models.machines.drawing_ahead import drawn_ahead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +80,18 @@ class GraphPlan:
         del maker
         assert isinstance(feed, DeviceFeed)
         return self.graphed(feed) or self.model.forward
+
+    def draw_ahead(self, feed: Feed, sampler: Sampler) -> DrawAhead | None:
+        """Implements `DeviceSteps`: with asynchronous scheduling.
+
+        Where requests go on whose logits are not finite, the host looks at each token
+        before it is used.
+        """
+        allows = self.config.executor.on_non_finite == "allow"
+        if not self.config.scheduler.async_scheduling or allows:
+            return None
+        assert isinstance(feed, DeviceFeed)
+        return partial(drawn_ahead, feed, sampler)
 
     def graphed(self, feed: DeviceFeed) -> GraphedForward | None:
         """The model with graphs over a feed; None where each step is launched."""

@@ -10,6 +10,7 @@ from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.input_batch import Int64, StepInputs
 from hookline.engine.worker.paged_cache import PagedCache
 from hookline.engine.worker.runner_maker import RunnerMaker
+from hookline.engine.worker.sampling.sampler import Sampler
 from hookline.engine.worker.verification import DraftTree
 from hookline_kernels import TreeMask
 
@@ -30,6 +31,10 @@ class HostSteps:
         """Returns the model's forward pass."""
         del feed
         return maker.model.forward
+
+    def draw_ahead(self, feed: Feed, sampler: Sampler) -> None:
+        """Returns None: nothing runs beside the host."""
+        del feed, sampler
 
 
 class HostFeed:

@@ -262,6 +262,18 @@ class InputBatch:
         self._append(rows, self.num_tokens[rows], sampled)
         self.num_tokens[rows] += 1
 
+    def fill(self, samples: SamplePlaces, ids: Sequence[int], sampled: Int64) -> None:
+        """Puts tokens into the places that `advance` has reserved for them.
+
+        Args:
+            samples: Their places; a row may have been given to another request since.
+            ids: [S] ids of their requests.
+            sampled: [S] tokens.
+        """
+        rows = samples.rows
+        kept = np.array([self.request_ids[row] for row in rows.tolist()]) == ids
+        self._append(rows[kept], samples.ends[kept], sampled[kept])
+
     def advance_verified(
         self, inputs: StepInputs, sampled: Int64, verified: Verified
     ) -> None:

@@ -1,6 +1,9 @@
 """Runs a model over a step's flattened batch and samples from its logits."""
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +38,48 @@ class _Sampled(NamedTuple):
     verified: Verified | None = None
 
 
+class _Computed(NamedTuple):
+    """What a forward pass gives.
+
+    Attributes:
+        logits: [W, vocabulary].
+        output: Hidden states, if they are needed.
+        scores: Log-probabilities of prompt tokens by request id.
+        taken: Waits for its end, and returns its duration, ns.
+    """
+
+    logits: torch.Tensor
+    output: ForwardOutput | None
+    scores: dict[int, list[TokenLogprobs]]
+    taken: Callable[[], int]
+
+
+DrawAhead = Callable[[torch.Tensor, Int64], Callable[[], Samples]]
+"""Has the device draw for S rows from their logits [S, vocabulary] alone; returns what
+waits for the tokens. Until then −1 − i stands for token i in the next step's inputs."""
+
+
+@dataclass(slots=True)
+class BegunStep:
+    """A step whose layers are computed, if only soon and on a device.
+
+    Attributes:
+        end: Samples its tokens, or waits for them.
+        is_drawn: Whether the device draws them by itself.
+        ended: The result, once it has been asked for.
+    """
+
+    end: Callable[[], StepResult]
+    is_drawn: bool = False
+    ended: StepResult | None = None
+
+    def result(self) -> StepResult:
+        """Implements `StartedStep`."""
+        if self.ended is None:
+            self.ended = self.end()
+        return self.ended
+
+
 class ModelRunner:
     """Keeps the batch between steps and computes one step at a time."""
 
@@ -50,6 +95,7 @@ class ModelRunner:
         needs_hidden_states: bool = False,
         tree: DraftTree | None = None,
         extensions: FollowedRows | None = None,
+        draw_ahead: DrawAhead | None = None,
     ) -> None:
         """Joins the parts of a worker.
 
@@ -63,6 +109,7 @@ class ModelRunner:
             needs_hidden_states: Compute hidden states in all steps.
             tree: Shape of the drafts; None if they are chains.
             extensions: The worker's sides of extensions; None without any.
+            draw_ahead: Draws without waiting for the device; None always waits.
         """
         self._forward, self._batch = forward, batch
         self._sampling, self._sampler = sampling, sampler
@@ -73,22 +120,38 @@ class ModelRunner:
         self._starts = () if extensions is None else extensions.starts
         self._ends = () if extensions is None else extensions.ends
         self._drawn = None if extensions is None else extensions.drawn
+        self.draw_ahead = None if self._starts or self._ends else draw_ahead
+        self._last: BegunStep | None = None
 
-    @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Applies the plan's changes to the batch, then computes its tokens."""
+        return self.start(plan).result()
+
+    @torch.inference_mode()
+    def start(self, plan: StepPlan) -> BegunStep:
+        """Begins a step, and ends the one before it where it must.
+
+        Waits for the device only if tokens must be known, or to sample those of the
+        step before it.
+        """
+        if (last := self._last) is not None and not last.is_drawn:
+            last.result()
         for start in self._starts:
             start(plan)
         sections: dict[str, object] = {}
         if not plan.request_ids:
-            return self._poll(sections)
+            self._last = BegunStep(partial(self._poll, sections))
+            return self._last
         failed: dict[int, FinishCause] = {}
         if plan.released or plan.admitted or plan.new_block_ids:
             failed = self._change_batch(plan)
         inputs = self._batch.inputs(plan)
-        if self._prepare is not None:
-            self._prepare(inputs)
-        logits, output, scores = self._compute(inputs)
+        if waits := self._needs_tokens(inputs):
+            if last is not None:
+                last.result()
+            if self._prepare is not None:
+                self._prepare(inputs)
+        logits, output, scores, taken = self._compute(inputs)
         if scores:
             failed |= corrupted_prompts(scores)
         for end in self._ends:
@@ -97,25 +160,48 @@ class ModelRunner:
         if extensions is not None and extensions.is_active:
             seen = _seen(plan, inputs, failed, output, sections)
             extensions.computed(seen)
-        rows = inputs.samples.rows
-        if inputs.num_drafts is None:
-            sampled = self._sample(inputs, logits[: len(rows)], rows)
-        else:
-            sampled = self._sample_verified(inputs, logits[: len(rows)])
-        if seen is not None and extensions is not None:
-            seen.rows, seen.tokens = rows, sampled.tokens
+        logits = logits[: len(inputs.samples.rows)]
+        sample = partial(self._sample, inputs, logits) if waits else self._draw(inputs, logits)
+        end = partial(self._end, sample, scores, failed, taken, seen, sections)
+        self._last = BegunStep(end, not waits)
+        return self._last
+
+    @torch.inference_mode()
+    def _end(
+        self,
+        sample: Callable[[], "_Sampled"],
+        scores: dict[int, list[TokenLogprobs]],
+        failed: dict[int, FinishCause],
+        taken: Callable[[], int],
+        seen: WorkerStep | None,
+        sections: dict[str, object],
+    ) -> StepResult:
+        """Returns the result of a step, by sampling it or waiting for its tokens."""
+        sampled = sample()
+        if seen is not None and self._extensions is not None:
+            seen.rows, seen.tokens = seen.inputs.samples.rows, sampled.tokens
             seen.verified = sampled.verified
-            extensions.sampled(seen)
+            self._extensions.sampled(seen)
         return StepResult(
             tokens=sampled.tokens,
             logprobs=StepLogprobs(sampled.logprobs, scores)
             if sampled.logprobs or scores
             else NO_LOGPROBS,
             failed={**failed, **sampled.failed} if failed else sampled.failed,
-            execution=Execution(self._stopwatch.nanoseconds()),
+            execution=Execution(taken()),
             drafts={} if seen is None else seen.drafts,
             sections=sections,
         )
+
+    def _needs_tokens(self, inputs: StepInputs) -> bool:
+        """Whether this step's samples take more than their logits."""
+        if self.draw_ahead is None or inputs.num_drafts is not None:
+            return True
+        if self._batch.scored_rows:
+            return True
+        if self._extensions is not None and self._extensions.is_active:
+            return True
+        return bool(self._sampling.needs_change[inputs.samples.rows].any())
 
     def _poll(self, sections: dict[str, object]) -> StepResult:
         """Computes nothing, for extensions that have been called for the plan."""
@@ -123,29 +209,62 @@ class ModelRunner:
             end(sections)
         return StepResult(sections=sections)
 
-    def _sample(
-        self, inputs: StepInputs, logits: torch.Tensor, rows: Int64
-    ) -> "_Sampled":
-        """Samples one token of each of S requests; `logits` are [S, vocabulary]."""
+    def _draw(
+        self, inputs: StepInputs, logits: torch.Tensor
+    ) -> Callable[[], "_Sampled"]:
+        """Has the device draw, and reserves the tokens' places."""
+        assert self.draw_ahead is not None
+        samples = inputs.samples
+        request_ids = [self._batch.request_ids[row] for row in samples.rows.tolist()]
+        read = self.draw_ahead(logits, samples.rows)
+        self._batch.advance(inputs, -1 - np.arange(len(request_ids)))
+
+        def sampled() -> _Sampled:
+            drawn = read()
+            self._batch.fill(samples, request_ids, drawn.token_ids)
+            return self._named(drawn, request_ids)
+
+        return sampled
+
+    def _sample(self, inputs: StepInputs, logits: torch.Tensor) -> "_Sampled":
+        """Samples at S places, whose logits are [S, vocabulary]."""
+        if inputs.num_drafts is not None:
+            return self._sample_verified(inputs, logits)
+        rows = inputs.samples.rows
         samples = self._sampler.sample(logits, rows)
         self._batch.advance(inputs, samples.token_ids)
         request_ids = [self._batch.request_ids[row] for row in rows.tolist()]
+        return self._named(samples, request_ids)
+
+    def _named(self, samples: Samples, request_ids: list[int]) -> "_Sampled":
+        """Returns one token of each of S requests."""
         tokens = [[token_id] for token_id in samples.token_ids.tolist()]
         return _Sampled(
             dict(zip(request_ids, tokens, strict=True)),
             {request_ids[at]: [own] for at, own in samples.logprobs.items()},
-            self._failed(samples, rows) if samples.failed or samples.corrupted else {},
+            self._failed(samples, request_ids)
+            if samples.failed or samples.corrupted
+            else {},
         )
 
     def _failed(
-        self, samples: Samples, rows: Int64, verified: Verified | None = None
+        self,
+        samples: Samples,
+        request_ids: list[int],
+        verified: Verified | None = None,
     ) -> dict[int, FinishCause]:
-        """Returns causes by request id, without those of samples that are dropped."""
+        """Returns causes by request id, without those of samples that are dropped.
+
+        Args:
+            samples: S samples.
+            request_ids: [S] whose they are.
+            verified: Which are kept; None keeps all.
+        """
         ids = self._batch.request_ids
         failed = {ids[row]: cause for row, cause in samples.failed.items()}
         for at, cause in samples.corrupted.items():
             if verified is None or verified.is_kept[at]:
-                request_id = ids[rows[at]]
+                request_id = request_ids[at]
                 if not (cause.is_served and request_id in failed):
                     failed[request_id] = cause
         return failed
@@ -167,7 +286,8 @@ class ModelRunner:
             )
             verified = tree.verify(rows, samples.token_ids, inputs.token_ids[indices])
         self._batch.advance_verified(inputs, samples.token_ids, verified)
-        failed = self._failed(samples, rows, verified)
+        request_ids = [self._batch.request_ids[row] for row in rows.tolist()]
+        failed = self._failed(samples, request_ids, verified)
         sampled = _Sampled({}, {}, failed, verified)
         logprobs = samples.logprobs
         kept = np.flatnonzero(verified.is_kept).tolist()
@@ -175,7 +295,7 @@ class ModelRunner:
         for first, count in zip(
             verified.firsts.tolist(), verified.counts.tolist(), strict=True
         ):
-            request_id = self._batch.request_ids[rows[first]]
+            request_id = request_ids[first]
             end = start + count
             sampled.tokens[request_id] = token_ids[start:end]
             if first in logprobs:
@@ -215,13 +335,8 @@ class ModelRunner:
 
     def _compute(
         self, inputs: StepInputs
-    ) -> tuple[torch.Tensor, ForwardOutput | None, dict[int, list[TokenLogprobs]]]:
-        """Runs the model.
-
-        Returns:
-            Logits [W, vocabulary]; hidden states, if they are needed; and
-            log-probabilities of prompt tokens by request id.
-        """
+    ) -> "_Computed":
+        """Runs the model."""
         indices, output = inputs.samples.indices, None
         prompts: list[tuple[int, int, int]] = []
         if self._batch.scored_rows:
@@ -236,10 +351,11 @@ class ModelRunner:
             logits = output.logits
         else:
             logits = self._forward(batch)
-        self._stopwatch.stop()
-        if not prompts:
-            return logits, output, {}
-        return logits, output, self._sampler.score_prompts(inputs, prompts, logits)
+        taken = self._stopwatch.stop()
+        scores: dict[int, list[TokenLogprobs]] = {}
+        if prompts:
+            scores = self._sampler.score_prompts(inputs, prompts, logits)
+        return _Computed(logits, output, scores, taken)
 
 
 def _seen(

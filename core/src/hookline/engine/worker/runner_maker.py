@@ -9,7 +9,7 @@ from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.input_batch import InputBatch
 from hookline.engine.worker.loaded_model import LoadedModel
-from hookline.engine.worker.model_runner import ModelRunner
+from hookline.engine.worker.model_runner import DrawAhead, ModelRunner
 from hookline.engine.worker.paged_cache import PagedCache
 from hookline.engine.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.engine.worker.sampling.logits_processor import (
@@ -52,6 +52,10 @@ class DeviceSteps(Protocol):
 
     def forward(self, maker: "RunnerMaker", feed: Feed) -> Forward:
         """Returns what computes batches of this feed."""
+        ...
+
+    def draw_ahead(self, feed: Feed, sampler: Sampler) -> DrawAhead | None:
+        """Returns what draws without waiting; None where steps end before the next."""
         ...
 
 
@@ -245,6 +249,7 @@ class RunnerMaker:
             needs_hidden_states=not serves and bool(self.extensions.states_option),
             tree=self.extensions.draft_tree,
             extensions=extensions,
+            draw_ahead=self.device_steps.draw_ahead(feed, sampler),
         )
 
     def _parts(self, cache: PagedCache, state: BatchState) -> RunnerParts:

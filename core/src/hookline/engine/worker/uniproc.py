@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from hookline.engine.worker.executor import DeferredStep
+from hookline.engine.worker.executor import StartedStep
 from hookline.engine.worker.worker import Worker
 from hookline.stats.step_work import RankUse
 from hookline.step import SleepLevel, StepPlan
@@ -35,8 +35,8 @@ class UniprocExecutor:
             self.shape = self._worker.warm_up()
             undoing.pop_all()
 
-    def start(self, plan: StepPlan) -> DeferredStep:
-        return DeferredStep(self._worker.execute, plan)
+    def start(self, plan: StepPlan) -> StartedStep:
+        return self._worker.start(plan)
 
     def assist(self) -> RankUse:
         return self._worker.assist()

@@ -19,11 +19,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from hookline.engine.worker.executor import Compute, ExecutorContext
+from hookline.engine.worker.executor import (
+    Compute,
+    DeferredStep,
+    ExecutorContext,
+    StartedStep,
+)
 from hookline.engine.worker.extension import worker_sides
 from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.loaded_model import LoadModel
 from hookline.engine.worker.machine import Machine
+from hookline.engine.worker.model_runner import ModelRunner
 from hookline.engine.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.engine.worker.runner_maker import Allocation, MakeProcessors, RunnerMaker
 from hookline.stats.step_work import RankUse
@@ -196,6 +202,12 @@ class Worker:
             shape = self._serve()
         self._ranks.join()
         return shape
+
+    def start(self, plan: StepPlan) -> StartedStep:
+        """As `Executor.start`; computes on the host when the step is awaited."""
+        if isinstance(runner := self._runner, ModelRunner) and runner.draw_ahead:
+            return runner.start(plan)
+        return DeferredStep(self.execute, plan)
 
     def assist(self) -> RankUse:
         """Computes this rank's experts in a step of other engines.

@@ -179,6 +179,14 @@ class Sampler:
         logprobs = self._logprobs(raw, wanted, rows, tokens)
         return Samples(tokens, logprobs, failed, corrupted)
 
+    def draw(self, logits: torch.Tensor, rows: Int64) -> torch.Tensor:
+        """Draws a token for each of S rows that need nothing but their logits.
+
+        Waits for nothing; the result is on the device: [S], `NO_TOKEN` without a
+        distribution.
+        """
+        return self._drawing.draw(logits, rows, self._batch.num_tokens[rows])
+
     def _settle(
         self,
         tokens: Int64,

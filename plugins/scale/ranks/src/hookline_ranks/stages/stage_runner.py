@@ -102,8 +102,7 @@ class StageRunner:
         batch = self._feed.batch(inputs, _NO_LOGITS)
         self._stopwatch.start()
         passed = self._forward.passed_on(batch)
-        self._stopwatch.stop()
-        taken = self._stopwatch.nanoseconds()
+        taken = self._stopwatch.stop()()
         forward_ns = self._links.forward_ns + taken
         self._links.send(StageStates(passed.hidden_states, forward_ns, passed.features))
         self._batch.advance_chunks(inputs)
