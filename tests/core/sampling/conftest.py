@@ -11,10 +11,10 @@ from hookline import EngineConfig, SamplingParams
 from hookline.engine.worker.input_batch import InputBatch
 from hookline.engine.worker.sampling.logits_processor import LogitsProcessorContext
 from hookline.engine.worker.sampling.logits_processors import LogitsProcessors
-from hookline.engine.worker.sampling.sampler import Sampler
 from hookline.engine.worker.sampling.sampling_state import SamplingState
 from hookline.step import AdmittedSequence
 from hookline_models.logits_processors import logits_processors
+from hookline_models.sampling.sampler import Sampler
 
 MakeSampler = Callable[..., tuple[Sampler, npt.NDArray[np.int64]]]
 Score = Callable[[npt.NDArray[np.int64], torch.Tensor], float]

@@ -13,8 +13,8 @@ import torch
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
-from hookline.engine.worker.sampling.sampler import Sampler
 from hookline.request import FinishReason
+from hookline_models.sampling.sampler import Sampler
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 

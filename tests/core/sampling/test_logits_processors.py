@@ -18,11 +18,11 @@ from hookline.config import (
 )
 from hookline.engine.worker.sampling.logits_processor import SampledPositions
 from hookline.engine.worker.sampling.logits_processors import LogitsProcessors
-from hookline.engine.worker.sampling.sampler import Sampler
 from hookline.exceptions import ConfigError
 from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
 from hookline.step import AdmittedSequence
+from hookline_models.sampling.sampler import Sampler
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 from hookline_testing.plugin_site import PluginSite

@@ -11,7 +11,7 @@ import torch
 from transformers import RepetitionPenaltyLogitsProcessor
 
 from hookline import LLM, SamplingParams
-from hookline.engine.worker.sampling.sampler import Sampler
+from hookline_models.sampling.sampler import Sampler
 from hookline_testing.oracle import Oracle
 
 MakeSampler = Callable[..., tuple[Sampler, npt.NDArray[np.int64]]]

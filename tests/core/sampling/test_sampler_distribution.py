@@ -16,8 +16,9 @@ from transformers import (
 )
 
 from hookline import LLM, SamplingParams
-from hookline.engine.worker.sampling.sampler import Sampler, Samples
+from hookline.engine.worker.sampling.sampler import Samples
 from hookline_kernels.drawing import invert_distribution, keep_likeliest, uniforms
+from hookline_models.sampling.sampler import Sampler
 from hookline_testing.oracle import Oracle
 
 Int64 = npt.NDArray[np.int64]

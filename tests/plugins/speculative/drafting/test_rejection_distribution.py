@@ -16,7 +16,7 @@ import torch
 
 from hookline import SamplingParams
 from hookline.engine.worker.input_batch import InputBatch
-from hookline.engine.worker.sampling.sampler import DrawnDrafts, Sampler
+from hookline.engine.worker.sampling.sampler import DrawnDrafts
 from hookline.engine.worker.sampling.sampling_state import SamplingState
 from hookline.step import AdmittedSequence
 from hookline_drafting.tree import DraftTree
@@ -24,6 +24,7 @@ from hookline_drafting.tree_arrays import TreeArrays
 from hookline_kernels.draft_verification import Verified, verify
 from hookline_kernels.rejection import Verified as KernelVerified
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
+from hookline_models.sampling.sampler import Sampler
 from hookline_testing.essential import essential
 
 Int64 = npt.NDArray[np.int64]

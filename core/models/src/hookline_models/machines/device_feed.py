@@ -67,18 +67,18 @@ class DeviceFeed:
         inputs = one_by_one(inputs)
         count, height = len(inputs.token_ids), len(inputs.rows)
         size = self._sizes.holding(height) if count == height else None
-        tables = inputs.block_tables
         *padded, logits_at, packed = self._inputs.put(
             size or 0,
             (inputs.token_ids, inputs.positions, inputs.slots, inputs.seq_lens),
-            (logits_indices, tables.ravel()),
+            (logits_indices, inputs.block_tables.ravel()),
         )
         token_ids, positions, slots, seq_lens = padded
         if size is not None:
             token_ids, positions, slots = (each[:count] for each in padded[:3])
             seq_lens = seq_lens[:height]
-        tables = self._tables[: tables.shape[0], : tables.shape[1]]
-        tables.copy_(packed.view(tables.shape))
+        width = inputs.block_tables.shape[1]
+        tables = self._tables[:height, :width]
+        tables.copy_(packed.view(height, width))
         if inputs.token_ids.min() < 0:
             take_kept(token_ids, self._kept)
         return ForwardBatch(

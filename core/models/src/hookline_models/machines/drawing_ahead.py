@@ -7,10 +7,11 @@ import numpy as np
 import torch
 
 from hookline.engine.worker.input_batch import Int64
-from hookline.engine.worker.sampling.sampler import Sampler, Samples
+from hookline.engine.worker.sampling.sampler import Samples
 from hookline.finish_cause import Corrupted
 from hookline.request import Origin
 from hookline_models.machines.device_feed import DeviceFeed
+from hookline_models.sampling.sampler import Sampler
 
 
 def drawn_ahead(

@@ -12,13 +12,13 @@ from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.loaded_model import LoadedModel
 from hookline.engine.worker.model_runner import DrawAhead
 from hookline.engine.worker.paged_cache import PagedCache
-from hookline.engine.worker.runner_maker import RunnerMaker
-from hookline.engine.worker.sampling.sampler import Sampler
+from hookline.engine.worker.runner_maker import BatchState, RunnerMaker
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.gpu.graph_sizes import GraphSizes
 from hookline_models.machines.cuda_graphs import GraphedForward
 from hookline_models.machines.device_feed import DeviceFeed
 from hookline_models.machines.drawing_ahead import drawn_ahead
+from hookline_models.sampling.sampler import Sampler, make_sampler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,13 @@ class GraphPlan:
         assert isinstance(feed, DeviceFeed)
         return self.graphed(feed) or self.model.forward
 
-    def draw_ahead(self, feed: Feed, sampler: Sampler) -> DrawAhead | None:
+    def sampler(self, maker: RunnerMaker, state: BatchState) -> Sampler:
+        """Implements `DeviceSteps`."""
+        return make_sampler(maker, state)
+
+    def draw_ahead(
+        self, maker: RunnerMaker, feed: Feed, state: BatchState
+    ) -> DrawAhead | None:
         """Implements `DeviceSteps`: with asynchronous scheduling.
 
         Where requests go on whose logits are not finite, the host looks at each token
@@ -91,7 +97,7 @@ class GraphPlan:
         if not self.config.scheduler.async_scheduling or allows:
             return None
         assert isinstance(feed, DeviceFeed)
-        return partial(drawn_ahead, feed, sampler)
+        return partial(drawn_ahead, feed, make_sampler(maker, state))
 
     def graphed(self, feed: DeviceFeed) -> GraphedForward | None:
         """The model with graphs over a feed; None where each step is launched."""

@@ -9,10 +9,10 @@ from hookline.engine.decoder.forward_batch import ForwardBatch
 from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.input_batch import Int64, StepInputs
 from hookline.engine.worker.paged_cache import PagedCache
-from hookline.engine.worker.runner_maker import RunnerMaker
-from hookline.engine.worker.sampling.sampler import Sampler
+from hookline.engine.worker.runner_maker import BatchState, RunnerMaker
 from hookline.engine.worker.verification import DraftTree
 from hookline_kernels import TreeMask
+from hookline_models.sampling.sampler import Sampler, make_sampler
 
 
 class HostSteps:
@@ -32,9 +32,13 @@ class HostSteps:
         del feed
         return maker.model.forward
 
-    def draw_ahead(self, feed: Feed, sampler: Sampler) -> None:
+    def sampler(self, maker: RunnerMaker, state: BatchState) -> Sampler:
+        """Implements `DeviceSteps`."""
+        return make_sampler(maker, state)
+
+    def draw_ahead(self, maker: RunnerMaker, feed: Feed, state: BatchState) -> None:
         """Returns None: nothing runs beside the host."""
-        del feed, sampler
+        del maker, feed, state
 
 
 class HostFeed:

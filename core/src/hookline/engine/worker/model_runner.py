@@ -14,7 +14,10 @@ from hookline.engine.worker.extension import WorkerStep
 from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.input_batch import InputBatch, Int64, StepInputs
-from hookline.engine.worker.sampling.logprobs import corrupted_prompts, logits_indices
+from hookline.engine.worker.sampling.prompt_scores import (
+    corrupted_prompts,
+    logits_indices,
+)
 from hookline.engine.worker.sampling.sampler import Samples, StepSampler
 from hookline.engine.worker.sampling.sampling_state import SamplingState
 from hookline.engine.worker.verification import DraftTree
@@ -154,14 +157,18 @@ class ModelRunner:
         logits, output, scores, taken = self._compute(inputs)
         if scores:
             failed |= corrupted_prompts(scores)
-        for end in self._ends:
-            end(sections)
+        for ended in self._ends:
+            ended(sections)
         extensions, seen = self._extensions, None
         if extensions is not None and extensions.is_active:
             seen = _seen(plan, inputs, failed, output, sections)
             extensions.computed(seen)
         logits = logits[: len(inputs.samples.rows)]
-        sample = partial(self._sample, inputs, logits) if waits else self._draw(inputs, logits)
+        sample = (
+            partial(self._sample, inputs, logits)
+            if waits
+            else self._draw(inputs, logits)
+        )
         end = partial(self._end, sample, scores, failed, taken, seen, sections)
         self._last = BegunStep(end, not waits)
         return self._last
@@ -205,8 +212,8 @@ class ModelRunner:
 
     def _poll(self, sections: dict[str, object]) -> StepResult:
         """Computes nothing, for extensions that have been called for the plan."""
-        for end in self._ends:
-            end(sections)
+        for ended in self._ends:
+            ended(sections)
         return StepResult(sections=sections)
 
     def _draw(
@@ -333,9 +340,7 @@ class ModelRunner:
         self._batch.grow(plan)
         return failed
 
-    def _compute(
-        self, inputs: StepInputs
-    ) -> "_Computed":
+    def _compute(self, inputs: StepInputs) -> "_Computed":
         """Runs the model."""
         indices, output = inputs.samples.indices, None
         prompts: list[tuple[int, int, int]] = []

@@ -17,7 +17,7 @@ from hookline.engine.worker.sampling.logits_processor import (
     LogitsProcessorContext,
 )
 from hookline.engine.worker.sampling.logits_processors import LogitsProcessors
-from hookline.engine.worker.sampling.sampler import Sampler
+from hookline.engine.worker.sampling.sampler import StepSampler
 from hookline.engine.worker.sampling.sampling_state import SamplingState
 from hookline_kernels import Platform
 from hookline_kernels.cache_numbers import dtype_name
@@ -54,7 +54,13 @@ class DeviceSteps(Protocol):
         """Returns what computes batches of this feed."""
         ...
 
-    def draw_ahead(self, feed: Feed, sampler: Sampler) -> DrawAhead | None:
+    def sampler(self, maker: "RunnerMaker", state: "BatchState") -> StepSampler:
+        """Returns what samples for a batch of requests."""
+        ...
+
+    def draw_ahead(
+        self, maker: "RunnerMaker", feed: Feed, state: "BatchState"
+    ) -> DrawAhead | None:
         """Returns what draws without waiting; None where steps end before the next."""
         ...
 
@@ -235,10 +241,7 @@ class RunnerMaker:
         )
         if passing is not None:
             return passing
-        allows = self.config.executor.on_non_finite == "allow"
-        sampler = Sampler(
-            state.batch, state.sampling, self.sampling, device, allows=allows
-        )
+        sampler = self.device_steps.sampler(self, state)
         return ModelRunner(
             forward,
             state.batch,
@@ -249,7 +252,7 @@ class RunnerMaker:
             needs_hidden_states=not serves and bool(self.extensions.states_option),
             tree=self.extensions.draft_tree,
             extensions=extensions,
-            draw_ahead=self.device_steps.draw_ahead(feed, sampler),
+            draw_ahead=self.device_steps.draw_ahead(self, feed, state),
         )
 
     def _parts(self, cache: PagedCache, state: BatchState) -> RunnerParts:
