@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 import torch
 
 from hookline_kernels.attention_layer import AttentionLayer
+from hookline_kernels.gpu.chaining import chained, follow, lead
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 from hookline_kernels.gpu.walking import (
     PagedHead,
@@ -93,6 +94,7 @@ def decode_attention(
         splits=num_splits,
         num_warps=4,
         num_stages=2,
+        **chained(query.device),
     )
     if num_splits > 1:
         _merge_kernel[(count, heads)](
@@ -106,6 +108,7 @@ def decode_attention(
             splits=num_splits,
             splits_pad=power_of_two(num_splits),
             num_warps=4,
+            **chained(query.device),
         )
     return output
 
@@ -201,8 +204,11 @@ def _decode_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     block_size: tl.constexpr,
     step: tl.constexpr,
     splits: tl.constexpr,
+    chains: tl.constexpr = False,
 ) -> None:
     """Computes one request, KV head and split."""
+    lead(chains)
+    follow(chains)
     sequence = tl.program_id(0).to(tl.int64)
     kv_head = tl.program_id(1).to(tl.int64)
     split = tl.program_id(2)
@@ -258,8 +264,11 @@ def _merge_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     step: tl.constexpr,
     splits: tl.constexpr,
     splits_pad: tl.constexpr,
+    chains: tl.constexpr = False,
 ) -> None:
     """Merges one request and query head; empty splits wrote nothing."""
+    lead(chains)
+    follow(chains)
     sequence = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     length = tl.load(lengths + sequence).to(tl.int32)
