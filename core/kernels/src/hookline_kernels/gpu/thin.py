@@ -12,8 +12,10 @@ import torch
 from hookline_kernels.gpu.chaining import chained, follow, lead, prefetch
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 
-_LEAST_TILE_ROWS = 16
+_TILE_ROWS = 16
 """Rows of the matrix unit's tiles."""
+_AHEAD_BYTES = 1 << 16
+"""Weights that a program on the matrix unit asks for before it may begin."""
 
 
 class ThinPlan(NamedTuple):
@@ -71,7 +73,10 @@ def thin_product(
     output = values.new_empty(rows, outs) if residual is None else residual
     on_tiles = plan.stages > 0
     launch = _tiles_kernel if on_tiles else _vectors_kernel
-    options = {"num_stages": plan.stages} if on_tiles else {"num_stages": 1}
+    options = {"num_stages": max(plan.stages, 1)}
+    if on_tiles:
+        row_bytes = plan.tile * weight.itemsize * (2 if gated else 1)
+        options["ahead"] = min(power_of_two(width), _AHEAD_BYTES // row_bytes)
     launch[(-(-outs // plan.tile),)](
         *(values, values.stride(0), weight, bias),
         *((None, 0.0) if norm is None else norm[:2]),
@@ -82,7 +87,7 @@ def thin_product(
         biased=bias is not None,
         adds=residual is not None,
         rows=rows,
-        rows_pad=power_of_two(rows, _LEAST_TILE_ROWS if on_tiles else 1),
+        rows_pad=power_of_two(rows, _TILE_ROWS if on_tiles else 1),
         width=width,
         width_pad=power_of_two(width),
         tile=plan.tile,
@@ -294,25 +299,35 @@ def _tiles_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     width_pad: tl.constexpr,
     tile: tl.constexpr,
     step: tl.constexpr,
+    ahead: tl.constexpr,
     chains: tl.constexpr = False,
 ) -> None:
     """Computes some outputs on the matrix unit; weights go through shared memory."""
     lead(chains)
+    line: tl.constexpr = 1024 // weight.dtype.element_ty.primitive_bitwidth
     column = tl.program_id(0).to(tl.int64) * tile + tl.arange(0, tile)
     is_column = (column < outs)[:, None]
     dims = tl.arange(0, step)
     at = weight + column[:, None] * width
     beyond = outs.to(tl.int64) * width
     if chains:
-        lines = tl.arange(0, width_pad // 64) * 64
-        prefetch(tl.where(is_column & (lines < width)[None, :], at + lines[None, :], weight))
+        lines = tl.arange(0, ahead // line)[None, :] * line
+        mask = is_column & (lines < width)
+        prefetch(tl.where(mask, at + lines, weight))
         if gated:
-            prefetch(tl.where(is_column & (lines < width)[None, :], at + beyond + lines[None, :], weight))
+            prefetch(tl.where(mask, at + beyond + lines, weight))
     follow(chains)
     row = tl.arange(0, rows_pad)
-    scales = _scales(
-        values, values_row, epsilon, normed, rows, rows_pad, width, width_pad
-    )
+    scales = tl.zeros([rows_pad], tl.float32)
+    if normed:
+        squares = tl.zeros([rows_pad, step], tl.float32)
+        for start in range(0, width, step):
+            here = start + dims
+            mask = (row < rows)[:, None] & (here < width)[None, :]
+            at_row = values + row[:, None] * values_row + here[None, :]
+            wide = tl.load(at_row, mask=mask, other=0.0).to(tl.float32)
+            squares += wide * wide
+        scales = tl.rsqrt(tl.sum(squares, 1) / width + epsilon)
     old = _old(output, outs, adds, rows, rows_pad, tile)
     sums = tl.zeros([rows_pad, tile], tl.float32)
     more = sums
