@@ -197,7 +197,7 @@ def compile_one(task: tuple[Product, int, tuple[int, ...], int]) -> str:
             small.residual = torch.empty(rows, product.outs, dtype=DTYPE)
         small.thin(weight, plan)
     except Exception as error:  # noqa: BLE001 - is reported; the others go on
-        return f"{product.model} {product.name} {rows} {plan}: {error!r}"[:300]
+        return f"{product.model} {product.name} {rows} {plan}: {error!r}"[-300:]
     finally:
         triton.JITFunction.run = launch
     return ""

@@ -312,10 +312,10 @@ def _tiles_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     beyond = outs.to(tl.int64) * width
     if chains:
         lines = tl.arange(0, ahead // line)[None, :] * line
-        mask = is_column & (lines < width)
-        prefetch(tl.where(mask, at + lines, weight))
+        is_line = is_column & (lines < width)
+        prefetch(tl.where(is_line, at + lines, weight))
         if gated:
-            prefetch(tl.where(mask, at + beyond + lines, weight))
+            prefetch(tl.where(is_line, at + beyond + lines, weight))
     follow(chains)
     row = tl.arange(0, rows_pad)
     scales = tl.zeros([rows_pad], tl.float32)
