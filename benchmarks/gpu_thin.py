@@ -389,6 +389,7 @@ def time_stack(
     """Times the stack's variants in µs for all of the model's layers."""
     stack = Stack(model, layers, device)
     best = best_plans(rows, model.name, 1)
+    print(best)
     found: dict[str, float] = {}
     wanted: torch.Tensor | None = None
     variants = [
@@ -397,10 +398,15 @@ def time_stack(
         ("thin, not chained", best, False, None),
         ("thin, chained", best, True, None),
         ("thin, chained, 1 split", best, True, 1),
+        ("thin, chained, splits of 128", best, True, 8),
+        ("thin, chained, splits of 64", best, True, 16),
     ]
+    decode = kernels("decode")
+    least = decode.LEAST_SPLIT_TOKENS
     for name, plans, chained, splits in variants:
         try:
             set_chaining(chained)
+            decode.LEAST_SPLIT_TOKENS = min(least, 1024 // (splits or 1))
             hidden = stack(plans, splits).double()
             wanted = hidden if wanted is None else wanted
             error = float((hidden - wanted).norm() / wanted.norm())
@@ -411,6 +417,7 @@ def time_stack(
             print(f"FAILED {model.name} {name}: {error!r}"[:400], flush=True)
         finally:
             set_chaining(True)
+            decode.LEAST_SPLIT_TOKENS = least
     return found
 
 
