@@ -32,7 +32,7 @@ from torch.nn import functional
 
 DTYPE = torch.bfloat16
 EPSILON = 1e-6
-ROWS = (1, 2, 4, 8, 16, 32)
+ROWS = (1, 4, 8, 16)
 LEAST_BYTES = 300 << 20
 """Weights of a chain of calls; more than any cache."""
 VECTORS = [
@@ -299,7 +299,8 @@ class Stack:
             for _ in range(layers)
         ]
         self._norm = torch.ones(model.hidden, dtype=DTYPE, device=device)
-        self._caches = [paged(model, 1, 1024, device) for _ in range(layers)]
+        caches = [paged(model, 1, 1024, device) for _ in range(layers)]
+        self._caches = [(*each, each[1][:, -1] * 16 + 15) for each in caches]
         self._first = torch.randn(1, model.hidden, dtype=DTYPE, device=device)
         angles = torch.rand(1, model.dim, device=device)
         self._angles = angles.cos().to(DTYPE), angles.sin().to(DTYPE)
@@ -351,14 +352,14 @@ class Stack:
         self, heads: torch.Tensor, cache: Any, num_splits: int | None
     ) -> torch.Tensor:
         model, decode = self._model, kernels("decode")
-        layer, tables, lengths = cache
+        layer, tables, lengths, slots = cache
         sizes = [model.heads, model.kv_heads, model.kv_heads]
         query, key, value = heads.view(1, -1, model.dim).split(sizes, 1)
         kernels("rotary").rotate_and_write(
             *(query, key, value, *self._angles),
             keys=layer.keys,
             values=layer.values,
-            slots=tables[:, -1] * 16 + 15,
+            slots=slots,
             norms=self._heads,
         )
         splits = num_splits or decode.choose_splits(
