@@ -19,6 +19,7 @@ from hookline_kernels.gpu import (
     rejection,
     rotary,
     sampling,
+    thin,
 )
 
 DTYPE = torch.bfloat16

@@ -2,8 +2,8 @@
 
 Flash-decoding (Dao et al. 2023): every request is cut into the same number of splits,
 which run in parallel; each leaves an average and the logarithm of its weights' sum, and
-a second kernel merges them. A program takes all query heads that share a KV head, so
-that keys and values are read once.
+the last one to end merges them, always in the same order. A program takes all query
+heads that share a KV head, so that keys and values are read once.
 """
 
 from functools import lru_cache, partial
@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 import torch
 
 from hookline_kernels.attention_layer import AttentionLayer
+from hookline_kernels.gpu.chaining import chained, follow, lead
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 from hookline_kernels.gpu.walking import (
     PagedHead,
@@ -31,6 +32,9 @@ LEAST_SPLIT_TOKENS = 256
 MOST_SPLITS = 64
 PROGRAMS_A_PROCESSOR = 8
 """Programs per multiprocessor, so that few idle while the last ones run."""
+_MERGED_NUMBERS = 4096
+"""Numbers of splits that a program merges at a time."""
+_LEAST_ARRIVALS = 1 << 14
 _ASSUMED_PROCESSORS = 8
 """Number of multiprocessors in Triton's interpreter, which has no device."""
 
@@ -69,44 +73,43 @@ def decode_attention(
     partial_sums, partial_logs = floats((*shape, value_width)), floats(shape)
     inner, outer = score_factors(layer.scale, layer.softcap)
     step = step_of(keys, values)
+    group = heads // kv_heads
+    group_merged, value_pad = power_of_two(group), power_of_two(value_width, 16)
+    arrivals = _arrivals(query.device, count * kv_heads) if num_splits > 1 else seq_lens
     _decode_kernel[(count, kv_heads, num_splits)](
         *(query, *query.stride()[:2]),
         *(keys, *keys.stride()),
         *(values, *values.stride()),
         *(block_tables, block_tables.stride(0), seq_lens),
         *(output, *output.stride()[:2], partial_sums, partial_logs),
-        *(window or 0, inner, outer),
+        *(arrivals, window or 0, inner, outer),
         *(seq_lens if each is None else each for each in (layer.sinks, layer.slopes)),
         least=LEAST_SPLIT_TOKENS,
         windowed=window is not None,
         capped=layer.softcap is not None,
         has_sinks=layer.sinks is not None,
         sloped=layer.slopes is not None,
-        group=heads // kv_heads,
-        group_pad=power_of_two(heads // kv_heads, 16),
+        group=group,
+        group_pad=power_of_two(group, 16),
+        group_merged=group_merged,
         key_width=key_width,
         key_pad=power_of_two(key_width, 16),
         value_width=value_width,
-        value_pad=power_of_two(value_width, 16),
+        value_pad=value_pad,
         block_size=keys.shape[1],
         step=step,
         splits=num_splits,
+        splits_pad=power_of_two(num_splits),
+        merged=max(
+            1,
+            min(
+                _MERGED_NUMBERS // (group_merged * value_pad), power_of_two(num_splits)
+            ),
+        ),
         num_warps=4,
         num_stages=2,
+        **chained(query.device),
     )
-    if num_splits > 1:
-        _merge_kernel[(count, heads)](
-            *(partial_sums, partial_logs, seq_lens),
-            *(output, *output.stride()[:2], window or 0),
-            least=LEAST_SPLIT_TOKENS,
-            windowed=window is not None,
-            value_width=value_width,
-            value_pad=power_of_two(value_width, 16),
-            step=step,
-            splits=num_splits,
-            splits_pad=power_of_two(num_splits),
-            num_warps=4,
-        )
     return output
 
 
@@ -133,6 +136,21 @@ def choose_splits(
     wanted = -(-programs // max(1, num_seqs * num_kv_heads))
     useful = -(-seen // LEAST_SPLIT_TOKENS)
     return max(1, min(wanted, useful, MOST_SPLITS))
+
+
+def _arrivals(device: torch.device, count: int) -> torch.Tensor:
+    """Returns `count` zeros, which count arrived splits and are zeros again afterwards.
+
+    Kernels of one stream share them. Earlier ones stay, for captured graphs.
+    """
+    known = _known_arrivals.setdefault(device, [])
+    if not known or len(known[-1]) < count:
+        size = max(count, _LEAST_ARRIVALS)
+        known.append(torch.zeros(size, dtype=torch.int32, device=device))
+    return known[-1]
+
+
+_known_arrivals: dict[torch.device, list[torch.Tensor]] = {}
 
 
 @lru_cache
@@ -182,6 +200,7 @@ def _decode_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     output_head: tl.tensor,
     partial_sums: tl.tensor,
     partial_logs: tl.tensor,
+    arrivals: tl.tensor,
     window: tl.tensor,
     inner: tl.tensor,
     outer: tl.tensor,
@@ -194,6 +213,7 @@ def _decode_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     sloped: tl.constexpr,
     group: tl.constexpr,
     group_pad: tl.constexpr,
+    group_merged: tl.constexpr,
     key_width: tl.constexpr,
     key_pad: tl.constexpr,
     value_width: tl.constexpr,
@@ -201,15 +221,22 @@ def _decode_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     block_size: tl.constexpr,
     step: tl.constexpr,
     splits: tl.constexpr,
+    splits_pad: tl.constexpr,
+    merged: tl.constexpr,
+    chains: tl.constexpr = False,
 ) -> None:
-    """Computes one request, KV head and split."""
+    """Computes one request, KV head and split; the last split merges all."""
+    lead(chains)
+    follow(chains)
     sequence = tl.program_id(0).to(tl.int64)
     kv_head = tl.program_id(1).to(tl.int64)
     split = tl.program_id(2)
     length = tl.load(lengths + sequence).to(tl.int32)
     first, share = _seen_and_share(length, window, windowed, splits, least, step)
     begin = first + split * share
-    if splits > 1 and begin >= length:
+    # A request of no tokens has one split, which gives zeros.
+    written = tl.maximum(tl.cdiv(length - first, share), 1)
+    if split >= written:
         return
     members = tl.arange(0, group_pad)
     heads = kv_head * group + members
@@ -237,49 +264,71 @@ def _decode_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     else:
         places = (sequence * tl.num_programs(1) * group + heads) * splits + split
         at = partial_sums + places[:, None] * value_width
-        logs = state.largest + tl.log2(state.total)
+        weight = tl.where(state.total > 0, state.total, 1.0)
+        logs = state.largest + tl.log2(weight)
         tl.store(partial_logs + places, logs, mask=is_head)
     store_rows(at, averages(state), is_head, value_width)
+    if splits > 1:
+        tl.debug_barrier()  # all threads have written
+        arrival = arrivals + sequence * tl.num_programs(1) + kv_head
+        if tl.atomic_add(arrival, 1, sem="acq_rel", scope="gpu") == written - 1:
+            tl.store(arrival, 0)
+            place = (sequence * tl.num_programs(1) + kv_head) * group
+            _merge(
+                partial_sums + place * splits * value_width,
+                partial_logs + place * splits,
+                output + sequence * output_token + kv_head * group * output_head,
+                output_head,
+                written,
+                group,
+                group_merged,
+                value_width,
+                value_pad,
+                splits,
+                splits_pad,
+                merged,
+            )
 
 
 @kernel
-def _merge_kernel(  # noqa: PLR0917 - a kernel takes no keywords
+def _merge(  # noqa: PLR0917 - a kernel takes no keywords
     partial_sums: tl.tensor,
     partial_logs: tl.tensor,
-    lengths: tl.tensor,
     output: tl.tensor,
-    output_token: tl.tensor,
     output_head: tl.tensor,
-    window: tl.tensor,
-    least: tl.constexpr,
-    windowed: tl.constexpr,
+    written: tl.tensor,
+    group: tl.constexpr,
+    group_merged: tl.constexpr,
     value_width: tl.constexpr,
     value_pad: tl.constexpr,
-    step: tl.constexpr,
     splits: tl.constexpr,
     splits_pad: tl.constexpr,
+    merged: tl.constexpr,
 ) -> None:
-    """Merges one request and query head; empty splits wrote nothing."""
-    sequence = tl.program_id(0).to(tl.int64)
-    head = tl.program_id(1)
-    length = tl.load(lengths + sequence).to(tl.int32)
-    first, share = _seen_and_share(length, window, windowed, splits, least, step)
+    """Merges the first `written` splits of the heads that share a KV head."""
+    member = tl.arange(0, group_merged)
+    is_member = member < group
     parts = tl.arange(0, splits_pad)
-    is_written = parts < tl.cdiv(length - first, share)
-    dims = tl.arange(0, value_pad)
-    places = (sequence * tl.num_programs(1) + head) * splits + parts
-    logs = tl.load(partial_logs + places, mask=is_written, other=float("-inf"))
+    mask = (parts < written)[:, None] & is_member[None, :]
+    at = partial_logs + member[None, :] * splits + parts[:, None]
+    logs = tl.load(at, mask=mask, other=float("-inf"))
     peak = tl.max(logs, 0)
-    weights = tl.exp2(logs - tl.where(peak == float("-inf"), 0.0, peak))
-    averaged = tl.load(
-        partial_sums + places[:, None] * value_width + dims[None, :],
-        mask=is_written[:, None] & (dims < value_width)[None, :],
-        other=0.0,
-    )
-    total = tl.sum(weights, 0)
-    merged = tl.sum(averaged * weights[:, None], 0) / tl.where(total > 0, total, 1.0)
-    tl.store(
-        output + sequence * output_token + head * output_head + dims,
-        merged.to(output.dtype.element_ty),
-        mask=dims < value_width,
-    )
+    peak = tl.where(peak == float("-inf"), 0.0, peak)
+    total = tl.sum(tl.exp2(logs - peak[None, :]), 0)
+    dims = tl.arange(0, value_pad)
+    is_dim = dims < value_width
+    sums = tl.zeros([group_merged, value_pad], tl.float32)
+    for start in range(0, written, merged):
+        some = start + tl.arange(0, merged)
+        is_some = (some < written)[:, None] & is_member[None, :]
+        place = member[None, :] * splits + some[:, None]
+        some_logs = tl.load(partial_logs + place, mask=is_some, other=float("-inf"))
+        weights = tl.exp2(some_logs - peak[None, :])
+        averaged = tl.load(
+            partial_sums + place[:, :, None] * value_width + dims[None, None, :],
+            mask=is_some[:, :, None] & is_dim[None, None, :],
+            other=0.0,
+        )
+        sums += tl.sum(averaged * weights[:, :, None], 0)
+    found = sums / tl.where(total > 0, total, 1.0)[:, None]
+    store_rows(output + member[:, None] * output_head, found, is_member, value_width)

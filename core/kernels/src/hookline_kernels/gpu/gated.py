@@ -2,6 +2,7 @@
 
 import torch
 
+from hookline_kernels.gpu.chaining import chained, follow, lead
 from hookline_kernels.gpu.jit import kernel, tl
 
 _TILE = 1024
@@ -28,6 +29,7 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
             *(gate_up, gate_up.stride(0), output, width),
             tile=_TILE,
             num_warps=4,
+            **chained(gate_up.device),
         )
     return output
 
@@ -39,8 +41,11 @@ def _silu_mul_kernel(
     output: tl.tensor,
     width: tl.tensor,
     tile: tl.constexpr,
+    chains: tl.constexpr = False,
 ) -> None:
     """Computes a part of one row."""
+    lead(chains)
+    follow(chains)
     token = tl.program_id(0).to(tl.int64)
     dims = tl.program_id(1) * tile + tl.arange(0, tile)
     mask = dims < width

@@ -2,6 +2,7 @@
 
 import torch
 
+from hookline_kernels.gpu.chaining import chained, follow, lead
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 
 _TILE = 4096
@@ -123,6 +124,7 @@ def _launch(
         width_pad=width_pad,
         tile_rows=tile_rows,
         num_warps=min(16, max(4, width_pad // 1024)),
+        **chained(values.device),
     )
 
 
@@ -142,8 +144,11 @@ def _norm_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     width: tl.constexpr,
     width_pad: tl.constexpr,
     tile_rows: tl.constexpr,
+    chains: tl.constexpr = False,
 ) -> None:
     """Norms some whole rows."""
+    lead(chains)
+    follow(chains)
     dtype: tl.constexpr = output.dtype.element_ty
     row = tl.program_id(0).to(tl.int64) * tile_rows + tl.arange(0, tile_rows)
     dims = tl.arange(0, width_pad)

@@ -6,6 +6,7 @@ Heads may be normed first, in the same launch.
 import torch
 
 from hookline_kernels.gpu.cache import place_of
+from hookline_kernels.gpu.chaining import chained, follow, lead
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 from hookline_kernels.head_shape import HeadNorms
 
@@ -111,6 +112,7 @@ def _launch(  # noqa: PLR0917 - of this file's functions alone
         block_size=1 if keys is None else keys.shape[1],
         num_warps=4,
         enable_fp_fusion=False,  # each product is rounded
+        **chained(query.device),
     )
 
 
@@ -218,8 +220,11 @@ def _rotate_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     value_width: tl.constexpr,
     value_pad: tl.constexpr,
     block_size: tl.constexpr,
+    chains: tl.constexpr = False,
 ) -> None:
     """Computes all heads of one token."""
+    lead(chains)
+    follow(chains)
     token = tl.program_id(0).to(tl.int64)
     cosines += token * 2 * half
     sines += token * 2 * half
