@@ -13,6 +13,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def main() -> None:
                     seed += 1
                     prompt = Work(1, length, 1).prompts(seed)
                     if number == ROUNDS + 1:
-                        device = device_ms(lambda one=prompt: generate(one, 1))
+                        device = device_ms(partial(generate, prompt, 1))
                         continue
                     start = time.perf_counter()
                     generate(prompt, 1)

@@ -10,7 +10,7 @@ from hookline_kernels.gpu.cache import write_cache
 from hookline_kernels.gpu.decode import choose_splits, decode_attention
 from hookline_kernels.gpu.new_tokens import new_tokens_attention, reads_new_tokens
 from hookline_kernels.gpu.prefill import prefill_attention
-from hookline_kernels.gpu.tilings import reads_ahead
+from hookline_kernels.gpu.tilings import fetches_tiles
 from hookline_kernels.metadata import AttentionMetadata
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -148,7 +148,7 @@ class TritonAttention:
             self._starts = torch.tensor(starts, dtype=torch.int32, device=device)
             self._longest = max(lengths)
             self._has_cached = lengths != batch.seq_lens[decodes:]
-            self._fetches = reads_ahead(device)
+            self._fetches = fetches_tiles(device)
 
     def _splits(
         self, batch: AttentionMetadata, device: torch.device, window: int | None

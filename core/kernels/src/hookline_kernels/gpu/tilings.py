@@ -54,12 +54,18 @@ NEW_AFTER_CACHED = Tiling()
 
 def paged_tiling(device: torch.device) -> Tiling:
     """Returns how the paged kernel's work is cut on a device."""
+    return PAGED if _is_roomy(device) else PAGED_ON_SMALL
+
+
+def fetches_tiles(device: torch.device) -> bool:
+    """Returns whether a device has a copy engine for tiles, and room for enough."""
     if device.type != "cuda":
-        return PAGED_ON_SMALL
-    found = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
-    return PAGED if found >= _DEEP_BYTES else PAGED_ON_SMALL
+        return True
+    return torch.cuda.get_device_capability(device) >= (9, 0) and _is_roomy(device)
 
 
-def reads_ahead(device: torch.device) -> bool:
-    """Returns whether a device has a copy engine that fetches tiles."""
-    return device.type != "cuda" or torch.cuda.get_device_capability(device) >= (9, 0)
+def _is_roomy(device: torch.device) -> bool:
+    if device.type != "cuda":
+        return False
+    found = torch.cuda.get_device_properties(device)
+    return found.shared_memory_per_multiprocessor >= _DEEP_BYTES
