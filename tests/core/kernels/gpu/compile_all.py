@@ -14,6 +14,7 @@ from hookline_kernels.gpu import (
     cache,
     decode,
     gated,
+    new_tokens,
     norm,
     prefill,
     rejection,
@@ -65,6 +66,25 @@ def attend(
     )
 
 
+def attend_new() -> None:
+    """Compiles attention over a step's own keys, without and with cached tokens."""
+    query, key, value = torch.zeros(512, 32, 128, dtype=DTYPE).split([16, 8, 8], 1)
+    caches = torch.zeros(2, 32, 16, 8, 128, dtype=DTYPE)
+    for has_cached in (False, True):
+        new_tokens.new_tokens_attention(
+            query,
+            key,
+            value,
+            AttentionLayer(*caches, 0.1),
+            torch.zeros(1, 32, dtype=torch.int64),
+            query_starts=torch.arange(2, dtype=torch.int32),
+            seq_lens=torch.ones(1, dtype=torch.int64),
+            max_query_len=512,
+            has_cached=has_cached,
+            output=torch.empty(512, 16, 128, dtype=DTYPE),
+        )
+
+
 def others() -> None:
     rows, weight = torch.zeros(8, 4096, dtype=DTYPE), torch.zeros(4096, dtype=DTYPE)
     norm.rms_norm(rows, weight, 1e-6)
@@ -104,4 +124,5 @@ if __name__ == "__main__":
     triton.JITFunction.run = compile_instead
     attend(128, 128, None, None)
     attend(80, 64, 30.0, torch.zeros(8))
+    attend_new()
     others()

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed")
 
 KERNELS = {"decode", "merge", "prefill", "norm", "silu_mul", "rotate", "write"} | {
+    "new_tokens",
     "best",
     "argmax",
     "survey",
@@ -21,6 +22,8 @@ KERNELS = {"decode", "merge", "prefill", "norm", "silu_mul", "rotate", "write"} 
 }
 SHARED_BYTES = 101_376
 """Of a small GPU's multiprocessor; larger ones have more."""
+LARGE_SHARED_BYTES = 160 << 10
+"""Of those that fetch tiles by a copy engine."""
 
 
 @pytest.mark.exhaustive
@@ -43,4 +46,8 @@ def test_every_kernel_compiles_and_fits_on_the_chip(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-5_000:]
     lines = [line.split() for line in done.stdout.splitlines()]
     assert {name for name, _ in lines} == {f"_{name}_kernel" for name in KERNELS}
-    assert max(int(shared) for _, shared in lines) <= SHARED_BYTES
+    large = {name: int(shared) for name, shared in lines if "new_tokens" in name}
+    assert max(large.values()) <= LARGE_SHARED_BYTES
+    assert all(
+        int(shared) <= SHARED_BYTES for name, shared in lines if name not in large
+    )

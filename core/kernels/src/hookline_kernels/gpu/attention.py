@@ -8,7 +8,9 @@ from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.failure import KernelError
 from hookline_kernels.gpu.cache import write_cache
 from hookline_kernels.gpu.decode import choose_splits, decode_attention
+from hookline_kernels.gpu.new_tokens import new_tokens_attention, reads_new_tokens
 from hookline_kernels.gpu.prefill import prefill_attention
+from hookline_kernels.gpu.tilings import fetches_tiles
 from hookline_kernels.metadata import AttentionMetadata
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -58,7 +60,8 @@ class TritonAttention:
             raise KernelError(f"{num_kv_heads} KV heads do not divide {num_heads}")
         self._num_kv_heads = num_kv_heads
         self._batch: AttentionMetadata | None = None
-        self._starts = torch.empty(0)
+        self._starts, self._longest = torch.empty(0), 0
+        self._has_cached = self._fetches = False
 
     def __call__(
         self,
@@ -75,8 +78,8 @@ class TritonAttention:
     def attend_written(
         self,
         query: torch.Tensor,
-        _key: torch.Tensor,
-        _value: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
         layer: AttentionLayer,
         batch: AttentionMetadata,
     ) -> torch.Tensor:
@@ -95,16 +98,45 @@ class TritonAttention:
                 output=output[:decodes],
             )
         if decodes < len(batch.query_lens):
-            prefill_attention(
+            self._attend_several(query, key, value, layer, batch, output)
+        return output
+
+    def _attend_several(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        layer: AttentionLayer,
+        batch: AttentionMetadata,
+        output: torch.Tensor,
+    ) -> None:
+        """Attends for the requests of several tokens."""
+        decodes = batch.num_decodes
+        tables = batch.block_tables[decodes:]
+        lengths = batch.seq_lens_tensor[decodes:]
+        if self._fetches and reads_new_tokens(query, key, value, layer):
+            new_tokens_attention(
                 query,
+                key,
+                value,
                 layer,
-                batch.block_tables[decodes:],
+                tables,
                 query_starts=self._starts,
-                seq_lens=batch.seq_lens_tensor[decodes:],
-                max_query_len=max(batch.query_lens[decodes:]),
+                seq_lens=lengths,
+                max_query_len=self._longest,
+                has_cached=self._has_cached,
                 output=output,
             )
-        return output
+            return
+        prefill_attention(
+            query,
+            layer,
+            tables,
+            query_starts=self._starts,
+            seq_lens=lengths,
+            max_query_len=self._longest,
+            output=output,
+        )
 
     def _begin(self, batch: AttentionMetadata, device: torch.device) -> None:
         """Finds the first row of each request of several tokens, once a step."""
@@ -114,6 +146,9 @@ class TritonAttention:
         if lengths:
             starts = list(itertools.accumulate(lengths, initial=decodes))
             self._starts = torch.tensor(starts, dtype=torch.int32, device=device)
+            self._longest = max(lengths)
+            self._has_cached = lengths != batch.seq_lens[decodes:]
+            self._fetches = fetches_tiles(device)
 
     def _splits(
         self, batch: AttentionMetadata, device: torch.device, window: int | None

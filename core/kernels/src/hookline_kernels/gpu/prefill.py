@@ -9,6 +9,7 @@ import torch
 
 from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
+from hookline_kernels.gpu.tilings import Tiling, paged_tiling
 from hookline_kernels.gpu.walking import (
     PagedHead,
     Scoring,
@@ -24,7 +25,6 @@ from hookline_kernels.gpu.walking import (
     walk,
 )
 
-_MOST_ROWS = 128
 _LEAST_ROWS = 16
 _STATE_BYTES = 1 << 16
 """Largest size of a tile's weighted sums, which are kept in registers."""
@@ -39,6 +39,7 @@ def prefill_attention(
     seq_lens: torch.Tensor,
     max_query_len: int,
     output: torch.Tensor | None = None,
+    tiling: Tiling | None = None,
 ) -> torch.Tensor:
     """Attention of a flattened batch of R requests' last tokens.
 
@@ -51,6 +52,7 @@ def prefill_attention(
         seq_lens: [R] integers on the device; tokens in the cache, new ones included.
         max_query_len: At least the new tokens of any request.
         output: Memory for the result; None allocates it.
+        tiling: None chooses it.
 
     Returns:
         [T, heads, value dim] of the query's dtype; rows of no request stay unwritten.
@@ -62,7 +64,8 @@ def prefill_attention(
     if output is None:
         output = query.new_empty(len(query), heads, value_width)
     group = heads // kv_heads
-    rows = _rows_of_tile(max_query_len * group, group, values)
+    chosen = tiling or paged_tiling(query.device)
+    rows = _rows_of_tile(max_query_len * group, group, values, chosen.rows)
     inner, outer = score_factors(layer.scale, layer.softcap)
     tiles = -(-max_query_len // (rows // group))
     _prefill_kernel[(tiles, len(seq_lens), kv_heads)](
@@ -84,17 +87,18 @@ def prefill_attention(
         value_width=value_width,
         value_pad=power_of_two(value_width, 16),
         block_size=keys.shape[1],
-        step=step_of(keys, values),
-        num_warps=8 if rows == _MOST_ROWS else 4,
-        num_stages=2,
+        step=min(step_of(keys, values), chosen.step),
+        ahead=chosen.ahead,
+        num_warps=chosen.warps if rows == chosen.rows else 4,
+        **chosen.options,
     )
     return output
 
 
-def _rows_of_tile(wanted: int, group: int, values: torch.Tensor) -> int:
+def _rows_of_tile(wanted: int, group: int, values: torch.Tensor, most: int) -> int:
     """Returns a power of two that holds a group, and whose state fits registers."""
     row_bytes = power_of_two(values.shape[-1], 16) * 4
-    most = min(_MOST_ROWS, _STATE_BYTES // row_bytes)
+    most = min(most, _STATE_BYTES // row_bytes)
     if values.dtype == torch.float32:
         most = min(most, 64)  # its keys and values take twice the shared memory
     return max(min(power_of_two(wanted), most), power_of_two(group, _LEAST_ROWS))
@@ -139,6 +143,7 @@ def _prefill_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     value_pad: tl.constexpr,
     block_size: tl.constexpr,
     step: tl.constexpr,
+    ahead: tl.constexpr,
 ) -> None:
     """Computes one tile of one request and KV head; the longest ones come first."""
     tile_tokens: tl.constexpr = rows // group
@@ -173,6 +178,7 @@ def _prefill_kernel(  # noqa: PLR0917 - a kernel takes no keywords
         windowed=windowed,
         block_size=block_size,
         step=step,
+        ahead=ahead,
     )
     output_at = output + at * output_token + heads[:, None] * output_head
     store_rows(output_at, averages(state), is_row, value_width)
@@ -192,6 +198,7 @@ def _walk_causally(  # noqa: PLR0917 - a kernel takes no keywords
     windowed: tl.constexpr,
     block_size: tl.constexpr,
     step: tl.constexpr,
+    ahead: tl.constexpr,
 ) -> SoftmaxState:
     """Walks over the context of rows, of which the first is at position `first`.
 
@@ -220,5 +227,6 @@ def _walk_causally(  # noqa: PLR0917 - a kernel takes no keywords
                 block_size=block_size,
                 step=step,
                 spares=True,
+                ahead=ahead,
             )
     return state

@@ -85,6 +85,7 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
     block_size: tl.constexpr,
     step: tl.constexpr,
     spares: tl.constexpr = False,
+    ahead: tl.constexpr = False,
 ) -> SoftmaxState:
     """Processes tokens `begin` … `end` − 1 of one request and one KV head.
 
@@ -105,25 +106,34 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
         step: Tokens processed at a time.
         spares: Whether rows that do not attend to a not-a-number must be spared it,
             which a weight of 0 does not do.
+        ahead: Whether the blocks of a step are looked up in the step before, so that
+            its keys are fetched without waiting for them.
 
     Returns:
         The new state.
     """
     largest, total, sums = state
+    if ahead:
+        following = _look_up(table, begin + tl.arange(0, step), end, block_size)
     for start in range(begin, end, step):
         tokens = start + tl.arange(0, step)
         exists = tokens < end
-        blocks = tl.load(table + tokens // block_size, mask=exists, other=0)
-        blocks = blocks.to(tl.int64)
+        if ahead:
+            blocks = following
+            following = _look_up(table, tokens + step, end, block_size)
+        else:
+            blocks = _look_up(table, tokens, end, block_size)
         offsets = tokens % block_size
-        key_tile = _load_keys(keys, blocks, offsets, exists, query.shape[1])
+        key_tile = _load_keys(keys, blocks, offsets, exists, query.shape[1], masked)
         scores = _scores(query, key_tile, tokens, positions, scoring)
         if masked:
             seen = exists[None, :] & (tokens[None, :] <= positions[:, None])
             if windowed:
                 seen = seen & (tokens[None, :] > positions[:, None] - scoring.window)
             scores = tl.where(seen, scores, float("-inf"))
-        value_tile = _load_values(values, blocks, offsets, exists, sums.shape[1])
+        value_tile = _load_values(
+            values, blocks, offsets, exists, sums.shape[1], masked
+        )
         if masked and spares:
             is_none = value_tile != value_tile  # noqa: PLR0124
             is_broken = tl.max(is_none.to(tl.int32), 1) > 0
@@ -134,20 +144,31 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
 
 
 @kernel
+def _look_up(
+    table: tl.tensor, tokens: tl.tensor, end: tl.tensor, block_size: tl.constexpr
+) -> tl.tensor:
+    """Returns the blocks of tokens; 0 from `end` on."""
+    at = tokens.to(tl.uint32) // block_size  # by a shift
+    return tl.load(table + at, mask=tokens < end, other=0).to(tl.int64)
+
+
+@kernel
 def _load_keys(
     keys: PagedHead,
     blocks: tl.tensor,
     offsets: tl.tensor,
     exists: tl.tensor,
     padded: tl.constexpr,
+    masked: tl.constexpr,
 ) -> tl.tensor:
     """Returns the keys of one step, [padded width, step]; 0 where there are none."""
     dims = tl.arange(0, padded)
+    mask = (dims < keys.width)[:, None]
+    if masked:
+        mask = exists[None, :] & mask
     at = blocks * keys.block + offsets * keys.token
     return tl.load(
-        keys.start + at[None, :] + dims[:, None] * keys.dim,
-        mask=exists[None, :] & (dims < keys.width)[:, None],
-        other=0.0,
+        keys.start + at[None, :] + dims[:, None] * keys.dim, mask=mask, other=0.0
     )
 
 
@@ -158,14 +179,16 @@ def _load_values(
     offsets: tl.tensor,
     exists: tl.tensor,
     padded: tl.constexpr,
+    masked: tl.constexpr,
 ) -> tl.tensor:
     """Returns the values of one step, [step, padded width]; 0 where there are none."""
     dims = tl.arange(0, padded)
+    mask = (dims < values.width)[None, :]
+    if masked:
+        mask = exists[:, None] & mask
     at = blocks * values.block + offsets * values.token
     return tl.load(
-        values.start + at[:, None] + dims[None, :] * values.dim,
-        mask=exists[:, None] & (dims < values.width)[None, :],
-        other=0.0,
+        values.start + at[:, None] + dims[None, :] * values.dim, mask=mask, other=0.0
     )
 
 

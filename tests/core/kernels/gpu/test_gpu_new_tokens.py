@@ -1,0 +1,70 @@
+"""Attention over a step's own keys equals its torch reference."""
+
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is not installed")
+
+from hookline_kernels import reference_attention
+from hookline_kernels.gpu import attention
+from hookline_kernels.gpu.attention import TritonAttention
+from hookline_testing.attention_steps import Step, make_step
+from hookline_testing.essential import essential
+
+BATCHES = (
+    [(40, 40)],
+    [(1, 7), (140, 140), (65, 65)],
+    [(64, 128), (33, 53)],
+    [(1, 90), (2, 2), (70, 133)],
+)
+
+
+def attend(step: Step, shape: tuple[int, int, int, int, int]) -> torch.Tensor:
+    group, kv_heads, key_dim, value_dim, block = shape
+    attention_of = TritonAttention(
+        num_heads=group * kv_heads,
+        num_kv_heads=kv_heads,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        block_size=block,
+        dtype=step.query.dtype,
+    )
+    return attention_of(
+        step.query, step.key, step.value, step.layer(0.1), step.metadata
+    )
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether requests had cached tokens, of each call of the kernel."""
+    calls: list[bool] = []
+    plain = attention.new_tokens_attention
+
+    def spy(*arguments: Any, has_cached: bool, **options: Any) -> None:
+        calls.append(has_cached)
+        plain(*arguments, has_cached=has_cached, **options)
+
+    monkeypatch.setattr(attention, "new_tokens_attention", spy)
+    return calls
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+@pytest.mark.parametrize("group", essential([1, 2, 4], 2))
+def test_equals_reference(
+    batch: list[tuple[int, int]], group: int, device: torch.device, seen: list[bool]
+) -> None:
+    """For prompts with and without cached tokens, within and across tiles."""
+    shape = (group, 2, 64, 64, 16)
+    step = make_step(shape, batch, torch.bfloat16, group)
+    exact = step.exact()
+    wanted = reference_attention(
+        exact.query, exact.key, exact.value, exact.layer(0.1), exact.metadata
+    )
+
+    found = attend(step.to(device), shape)
+
+    assert seen == [any(new < length for new, length in batch if new > 1)]
+    error = (found.cpu().double() - wanted).abs().max()
+    assert error < 1e-2 * (1 + wanted.abs().max())
