@@ -1,12 +1,16 @@
 """Times the GPU kernels against the device's measured limits; needs a CUDA device.
 
-usage: python benchmarks/gpu.py [--rounds 30] [--out FILE.json]
+usage: python benchmarks/gpu.py [--work kernels|limits|nano] [--rounds 30]
+                                [--out FILE.json]
 
 The shapes are those of one layer of Qwen3-0.6B and Llama-3.1-8B, in bfloat16. A round
 is one replay of a CUDA graph between two events, after 256 MiB were written to flush
 the cache: like an engine's decodes it has no launches to wait for. Times are medians.
 Bytes moved are the minimum to read and write, compared with a measured copy;
 operations are those of causal attention, compared with a measured matrix product.
+
+`limits` measures only that copy and that product. `nano` serves the requests that
+nano-vllm publishes its figure for: `gpu_steps.py` has it.
 """
 
 import argparse
@@ -44,12 +48,27 @@ class Model:
     kv_heads: int
     dim: int
     vocab_size: int
+    is_tied: bool = False
+
+    @property
+    def parameters(self) -> tuple[int, int]:
+        """Numbers of weights in the products of all layers, and of the output layer."""
+        heads = (2 * self.heads + 2 * self.kv_heads) * self.dim
+        layer = self.hidden * (heads + 3 * self.intermediate)
+        return self.layers * layer, self.vocab_size * self.hidden
+
+    @property
+    def kv_bytes(self) -> int:
+        """Size of a token's keys and values in all layers."""
+        return 2 * self.layers * self.kv_heads * self.dim * DTYPE.itemsize
 
 
 MODELS = (
-    Model("Qwen3-0.6B", 28, 1024, 3072, 16, 8, 128, 151_936),
+    Model("Qwen3-0.6B", 28, 1024, 3072, 16, 8, 128, 151_936, is_tied=True),
+    Model("Llama-3.2-1B", 16, 2048, 8192, 32, 8, 64, 128_256, is_tied=True),
     Model("Llama-3.1-8B", 32, 4096, 14_336, 32, 8, 128, 128_256),
 )
+KERNELS_OF = (MODELS[0], MODELS[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,37 +328,62 @@ def facts(device: torch.device) -> dict[str, str]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("benchmarks/gpu.py needs a CUDA device, and torch finds none")
-    device = torch.device("cuda", torch.cuda.current_device())
-    about = facts(device)
-    clock = Clock(device, options.rounds)
+def measured_limits(clock: Clock, device: torch.device) -> dict[str, float]:
+    """Measures and prints what a copy and a product reach on the device."""
     copy = copied_bytes_a_second(clock, device)
     matmul = matmul_operations_a_second(clock, device)
-    print(", ".join(f"{key} {value}" for key, value in about.items()))
-    print(f"copy {copy / 1e9:.0f} GB/s, matmul {matmul / 1e12:.0f} TFLOP/s\n")
-    print("| model | work | µs | rate | of the measured best |")
+    print(", ".join(f"{key} {value}" for key, value in facts(device).items()))
+    print(f"copy {copy / 1e9:.0f} GB/s, matmul {matmul / 1e12:.0f} TFLOP/s", flush=True)
+    return {"copy_bytes_per_second": copy, "matmul_flops": matmul}
+
+
+def measured_kernels(
+    clock: Clock, device: torch.device, *, copy: float, matmul: float
+) -> list[dict[str, object]]:
+    """Measures the kernels and prints a table."""
+    print("\n| model | work | µs | rate | of the measured best |")
     print("|---|---|---:|---:|---:|")
     rows = []
-    for model in MODELS:
+    for model in KERNELS_OF:
         for group in cases(model, device):
             for case in group:
                 seconds = clock.seconds(case.call)
                 row = row_of(model, case, seconds, copy=copy, matmul=matmul)
-                rows.append(row)
+                rows.append(asdict(row))
                 print(
                     f"| {row.model} | {row.case} | {row.microseconds:.1f} "
                     f"| {row.rate:.1f} {row.unit} | {row.share:.0%} |",
                     flush=True,
                 )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    works = ("kernels", "limits", "nano")
+    parser.add_argument("--work", choices=works, default="kernels")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("benchmarks/gpu.py needs a CUDA device, and torch finds none")
+    if options.work == "nano":
+        command = [sys.executable, str(Path(__file__).with_name("gpu_steps.py"))]
+        command += ["--works", "nano"]
+        command += ["--out", str(options.out)] if options.out else []
+        sys.exit(subprocess.run(command, check=False).returncode)  # noqa: S603
+    device = torch.device("cuda", torch.cuda.current_device())
+    clock = Clock(device, options.rounds)
+    best = measured_limits(clock, device)
+    document: dict[str, object] = {**facts(device), **best}
+    if options.work == "kernels":
+        document["rows"] = measured_kernels(
+            clock,
+            device,
+            copy=best["copy_bytes_per_second"],
+            matmul=best["matmul_flops"],
+        )
     if options.out:
-        best = {"copy_bytes_per_second": copy, "matmul_flops": matmul}
-        document = {**about, **best, "rows": [asdict(row) for row in rows]}
         options.out.write_text(json.dumps(document, indent=1) + "\n")
 
 

@@ -1,13 +1,13 @@
-"""Whole engines on a GPU: Hookline and `generate_batch`; needs a CUDA device.
+"""Whole engines on a GPU beside `generate_batch`; needs a CUDA device.
 
 usage: python benchmarks/gpu_engine.py [--models Qwen3-0.6B …] [--pairs 3]
                                        [--max-num-batched-tokens N] [--out FILE.json]
 
-The models have the shapes of Qwen3-0.6B and Llama-3.1-8B, bfloat16 and random weights.
+The models have the shapes of `gpu.py`, bfloat16 and random weights.
 Each run is a new process, A B A B …, on the same random prompts, greedy and ignoring
 end-of-text, with a warmup before the clock starts. The peer is `transformers` with
 continuous batching (`generate_batch`), a manager kept between calls of one shape, and
-its default attention.
+its default attention. `gpu_steps.py` measures where the time of Hookline's steps goes.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from typing import Any
 from bench_models import train_tokenizer
 from gpu import MODELS, Model, driver_version
 
-MAX_MODEL_LEN = 8192
+MAX_MODEL_LEN = 8256
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def write_model(model: Model, folder: Path) -> None:
         num_key_value_heads=model.kv_heads,
         head_dim=model.dim,
         max_position_embeddings=MAX_MODEL_LEN,
-        tie_word_embeddings=model.name.startswith("Qwen3"),
+        tie_word_embeddings=model.is_tied,
         dtype="bfloat16",
         architectures=[f"{kind.__name__.removesuffix('Config')}ForCausalLM"],
         bos_token_id=0,

@@ -199,7 +199,7 @@ async def test_engines_are_scaled_from_every_server() -> None:
     "error",
     [
         RequestError("too many", param="data_parallel_size"),
-        ConfigError("device", "a GPU has one engine"),
+        ConfigError("device", "engines on GPUs cannot come and go"),
         ScalingBusyError("later"),
         StartFailedError("no memory"),
         DrainTimeoutError((1, 2), 3.0),

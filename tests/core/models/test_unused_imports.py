@@ -11,9 +11,10 @@ LEFT_OUT = ("sympy", "torch._inductor", "torch.distributed.tensor", "triton")
 
 IMPORT_MODELS = """
 import json, sys
-from hookline.config import Device, ExecutorConfig
+from hookline.config import Device, EngineConfig, ExecutorConfig
 from hookline_models.importing import import_torch
-import_torch(ExecutorConfig(device=Device.CPU, shares_cores={is_own}))
+executor = ExecutorConfig(device=Device.CPU, shares_cores={is_own})
+import_torch(EngineConfig(executor=executor))
 import transformers.models.llama.modeling_llama, hookline.engine.worker.uniproc
 found = [name for name in {names} if sys.modules.get(name) is not None]
 """

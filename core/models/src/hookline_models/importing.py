@@ -2,23 +2,28 @@
 
 from importlib import import_module
 
-from hookline.config.executor import Device, ExecutorConfig
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Device
 from hookline.exceptions import ConfigError
 from hookline_host.cache_folders import settle_library_caches
+from hookline_models.machines.gpu_share import take_gpu
 
 
-def import_torch(config: ExecutorConfig) -> None:
+def import_torch(config: EngineConfig) -> None:
     """Imports torch; nothing has computed, and no code of models is imported yet.
 
-    An engine's own process on CPUs leaves out what it never uses.
+    An engine's own process on CPUs leaves out what it never uses. One of several
+    engines on GPUs takes its own.
 
     Raises:
-        ConfigError: The environment asks for instructions that this machine lacks.
+        ConfigError: The environment asks for instructions that this machine lacks, or
+            CUDA cannot be told the GPU.
     """
-    torch = import_module("torch")
+    torch, executor = import_module("torch"), config.executor
+    take_gpu(config)  # before CUDA is asked
     limited_isa()  # before anything computes or compiles
-    is_on_cpu = config.device is Device.CPU or not torch.cuda.is_available()
-    if config.shares_cores and is_on_cpu:
+    is_on_cpu = executor.device is Device.CPU or not torch.cuda.is_available()
+    if executor.shares_cores and is_on_cpu:
         from hookline_kernels.runtime.unused_imports import (  # noqa: PLC0415
             leave_out_unused,
         )

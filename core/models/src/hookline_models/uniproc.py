@@ -40,7 +40,7 @@ def import_for(context: ExecutorContext) -> None:
         ConfigError: The environment asks for instructions that this machine lacks.
     """
     with context.timer.phase("import torch"):
-        import_torch(context.config.executor)
+        import_torch(context.config)
     with context.timer.phase("import model code"):
         import_module("hookline_models.building")
         import_module("hookline.engine.worker.uniproc")

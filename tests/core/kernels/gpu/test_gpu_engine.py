@@ -401,7 +401,10 @@ def test_the_pool_gets_what_the_profile_leaves(
     """The largest steps run and two graphs are captured before memory is counted."""
     profiles: list[Profiled] = []
 
-    def measured(_device: torch.device, run: Callable[[], Profiled]) -> GpuMemory:
+    def measured(
+        _device: torch.device, run: Callable[[], Profiled], *, is_shared: bool
+    ) -> GpuMemory:
+        assert not is_shared
         profiles.append(run())
         for capture in profiles[-1].graphs[:2]:
             capture()
@@ -433,7 +436,7 @@ def test_the_profile_verifies_drafts(
     """The largest steps have four requests with three drafts each."""
     monkeypatch.setattr(
         "hookline_models.machines.profile.measure",
-        lambda _, run: (
+        lambda _, run, **_others: (
             run(),
             GpuMemory(total=10**6, outside=0, weights=0, activations=0, graphs=0),
         )[1],

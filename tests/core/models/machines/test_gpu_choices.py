@@ -1,5 +1,9 @@
 """Choice of the device, captured sizes, and shares of a GPU's memory."""
 
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +11,7 @@ import torch
 from hookline.config import (
     CacheConfig,
     Device,
+    EngineConfig,
     ExecutorConfig,
     ParallelConfig,
     SchedulerConfig,
@@ -14,13 +19,19 @@ from hookline.config import (
 from hookline.engine.decoder.layer_shapes import LayerCache
 from hookline.engine.worker.input_batch import SamplePlaces, StepInputs
 from hookline.exceptions import ConfigError
-from hookline_kernels import CPU, Platform
+from hookline_kernels import CPU
 from hookline_kernels.gpu.graph_sizes import MOST_CAPTURED, GraphSizes
 from hookline_kernels.runtime.gpu_memory import GpuMemory, NoRoomError, graph_bytes
-from hookline_models.machines.choosing import check_replicas, choose_machine
+from hookline_models.machines.choosing import check_gpu, choose_machine
 from hookline_models.machines.cpu import CpuMachine
-from hookline_models.machines.cuda import CudaMachine
 from hookline_models.machines.device_feed import NOWHERE, DeviceFeed
+from hookline_models.machines.gpu_share import (
+    VISIBLE,
+    GpuShare,
+    _take,
+    divide,
+    take_gpu,
+)
 from hookline_models.machines.memory import count_blocks, host_room
 
 GIB = 1 << 30
@@ -228,14 +239,141 @@ def test_blocks_fill_the_room_unless_their_number_is_given(
     assert found == blocks
 
 
-def test_engines_do_not_share_a_gpu() -> None:
-    """One is allowed; on a processor, so are several."""
-    gpu = CudaMachine(Platform(torch.device("meta"), is_gpu=True), None)
+TWO_ENGINES = EngineConfig.from_options(data_parallel_size=2)
+FOUR_ENGINES = EngineConfig.from_options(data_parallel_size=4)
+SetGpus = Callable[..., None]
 
-    check_replicas(gpu, ParallelConfig(), 1)
-    check_replicas(CpuMachine(), ParallelConfig(), 2)
-    with pytest.raises(ConfigError, match="data-parallel-size: 2 is not supported on"):
-        check_replicas(gpu, ParallelConfig(), 2)
+
+@pytest.fixture
+def set_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[SetGpus]:
+    """Simulates a number of GPUs, and a variable that names those to use."""
+    _take.cache_clear()
+
+    def set_them(count: int, visible: str | None = None) -> None:
+        def counted() -> int:
+            named = os.environ.get(VISIBLE)
+            return count if named is None else min(count, len(named.split(",")))
+
+        monkeypatch.setattr("torch.cuda.device_count", counted)
+        monkeypatch.setenv(VISIBLE, visible or "")
+        if visible is None:
+            monkeypatch.delenv(VISIBLE)
+
+    yield set_them
+    _take.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("engines", "gpus", "expected"),
+    [
+        (2, 2, [(0, 1), (1, 1)]),
+        (2, 8, [(0, 1), (1, 1)]),
+        (2, 1, [(0, 2), (0, 2)]),
+        (5, 2, [(0, 3), (1, 2), (0, 3), (1, 2), (0, 3)]),
+    ],
+)
+def test_engines_are_divided_among_gpus(
+    engines: int, gpus: int, expected: list[tuple[int, int]]
+) -> None:
+    """One after another, and each knows how many share its GPU."""
+    assert [divide(place, engines, gpus) for place in range(engines)] == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "visible", "config", "expected"),
+    [
+        (8, None, TWO_ENGINES.of_engine(1), GpuShare("1")),
+        (8, "5,3", TWO_ENGINES.of_engine(1), GpuShare("3")),
+        (8, "GPU-1f, GPU-2a", TWO_ENGINES.of_engine(0), GpuShare("GPU-1f")),
+        (1, None, TWO_ENGINES.of_engine(1), GpuShare("0", 2)),
+        (3, None, FOUR_ENGINES.of_engine(3), GpuShare("0", 2)),
+        (
+            2,
+            None,
+            FOUR_ENGINES.of_engine(6),
+            GpuShare("0", 2),
+        ),  # of a machine with 4 to 7
+    ],
+)
+def test_an_engine_sees_its_own_gpu_alone(
+    count: int,
+    visible: str | None,
+    config: EngineConfig,
+    expected: GpuShare,
+    set_gpus: SetGpus,
+) -> None:
+    """It is one of those that the process may use, and chosen once."""
+    set_gpus(count, visible)
+
+    assert take_gpu(config) == take_gpu(config) == expected
+    assert os.environ[VISIBLE] == expected.name
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        EngineConfig(),
+        replace(TWO_ENGINES, in_process=True),
+        replace(TWO_ENGINES, executor=ExecutorConfig(device=Device.CPU)),
+    ],
+    ids=["alone", "in one process", "on CPUs"],
+)
+def test_other_engines_leave_cuda_the_choice(
+    config: EngineConfig, set_gpus: SetGpus
+) -> None:
+    """The process may use all GPUs, as before."""
+    set_gpus(2)
+
+    assert take_gpu(config) == GpuShare()
+    assert VISIBLE not in os.environ
+
+
+def test_without_gpus_nothing_is_chosen(set_gpus: SetGpus) -> None:
+    """Neither where none exists, nor where the process may use none."""
+    set_gpus(0)
+    assert take_gpu(TWO_ENGINES) == GpuShare()
+    assert VISIBLE not in os.environ
+
+    set_gpus(0, "")
+    assert take_gpu(TWO_ENGINES) == GpuShare()
+
+
+def test_a_gpu_that_is_chosen_too_late_is_an_error(
+    set_gpus: SetGpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else all engines would compute on the first one."""
+    set_gpus(2)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+
+    with pytest.raises(ConfigError, match="data-parallel-size: CUDA started before"):
+        take_gpu(TWO_ENGINES)
+
+
+@pytest.mark.parametrize(
+    ("config", "option"),
+    [
+        (replace(TWO_ENGINES, in_process=True), "in-process"),
+        (EngineConfig(cache=CacheConfig(sibling_blocks=7)), "data-parallel-size"),
+        (
+            replace(TWO_ENGINES, parallel=ParallelConfig(enable_expert_parallel=True)),
+            "enable-expert-parallel",
+        ),
+        (
+            EngineConfig(parallel=ParallelConfig(tensor_parallel_size=2)),
+            "tensor-parallel-size",
+        ),
+        (
+            EngineConfig(parallel=ParallelConfig(pipeline_parallel_size=2)),
+            "pipeline-parallel-size",
+        ),
+    ],
+)
+def test_what_gpus_cannot_have_is_refused(config: EngineConfig, option: str) -> None:
+    """By the option's name; several engines in their own processes are served."""
+    check_gpu(EngineConfig())
+    check_gpu(TWO_ENGINES)
+    with pytest.raises(ConfigError, match=option):
+        check_gpu(config)
 
 
 def test_engines_divide_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:

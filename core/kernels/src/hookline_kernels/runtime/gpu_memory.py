@@ -11,6 +11,8 @@ import torch
 from hookline_kernels.gpu.graph_capture import Graph
 
 _MIB = 1 << 20
+OWN_OUTSIDE = 1 << 30
+"""Most that CUDA and its libraries take for one process beside what torch counts."""
 
 
 class NoRoomError(Exception):
@@ -73,8 +75,17 @@ class Profiled(NamedTuple):
     graphs: Sequence[Callable[[], Graph]] = ()
 
 
-def measure(device: torch.device, run: Callable[[], Profiled]) -> GpuMemory:
-    """Runs the largest steps, captures two graphs, and reads the device's counters."""
+def measure(
+    device: torch.device, run: Callable[[], Profiled], *, is_shared: bool = False
+) -> GpuMemory:
+    """Runs the largest steps, captures two graphs, and reads the device's counters.
+
+    Args:
+        device: The device.
+        run: Runs the largest steps.
+        is_shared: Whether other engines take parts of the device meanwhile, each within
+            its own share: what they take is not counted.
+    """
     _settle(device)
     weights = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
@@ -84,7 +95,10 @@ def measure(device: torch.device, run: Callable[[], Profiled]) -> GpuMemory:
     _settle(device)
     free, total = torch.cuda.mem_get_info(device)
     outside = total - free - torch.cuda.memory_reserved(device)
-    graphs = graph_bytes(*_take_two(device, profiled.graphs), len(profiled.graphs))
+    if is_shared:
+        outside = min(outside, OWN_OUTSIDE)
+    two = _take_two(device, profiled.graphs, is_shared=is_shared)
+    graphs = graph_bytes(*two, len(profiled.graphs))
     activations = peak - weights - profiled.cache_bytes
     del profiled
     _settle(device)
@@ -103,15 +117,24 @@ def graph_bytes(first: int, second: int, count: int) -> int:
 
 
 def _take_two(
-    device: torch.device, graphs: Sequence[Callable[[], Graph]]
+    device: torch.device, graphs: Sequence[Callable[[], Graph]], *, is_shared: bool
 ) -> tuple[int, int]:
-    """Bytes that the first graph takes, and that the next one takes."""
+    """Bytes that the first graph takes, and that the next one takes.
+
+    On a shared device these are torch's alone, without CUDA's own of a graph.
+    """
+
+    def room() -> int:
+        if is_shared:
+            return -torch.cuda.memory_reserved(device)
+        return torch.cuda.mem_get_info(device)[0]
+
     kept: list[Graph] = []
-    left = [torch.cuda.mem_get_info(device)[0]]
+    left = [room()]
     for capture in graphs[:2]:
         kept.append(capture())
         _settle(device)
-        left.append(torch.cuda.mem_get_info(device)[0])
+        left.append(room())
     first, second, *_ = (*(a - b for a, b in itertools.pairwise(left)), 0, 0)
     return first, second
 

@@ -6,7 +6,6 @@ import torch
 
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import Device, ExecutorConfig
-from hookline.config.parallel import ParallelConfig
 from hookline.engine.worker.machine import Machine
 from hookline.exceptions import ConfigError
 from hookline_kernels import Platform
@@ -16,6 +15,7 @@ from hookline_kernels.runtime.threads.choosing import take_threads
 from hookline_models.importing import limited_isa
 from hookline_models.machines.cpu import CpuMachine
 from hookline_models.machines.cuda import CudaMachine
+from hookline_models.machines.gpu_share import take_gpu
 
 _log = logging.getLogger(__name__)
 
@@ -24,21 +24,25 @@ def init_device(config: EngineConfig) -> Machine:
     """Chooses the device and sets up memory and threads of this process.
 
     Raises:
-        ConfigError: The configured device does not exist, or is a GPU for several
-            engines.
+        ConfigError: The configured device does not exist, or is a GPU and cannot have
+            what is configured.
     """
-    machine = choose_machine(config.executor)
+    machine = choose_machine(config.executor, take_gpu(config).engines)
     if machine.isa:
         _log.info("CPU kernels use instructions up to %s", machine.isa)
-    has_siblings = config.cache.sibling_blocks is not None
-    check_replicas(machine, config.parallel, config.engines_here + has_siblings)
+    if machine.platform.is_gpu:
+        check_gpu(config)
     keep_freed_memory()
     take_threads(config.executor.threads, config.num_concurrent)
     return machine
 
 
-def choose_machine(config: ExecutorConfig) -> Machine:
+def choose_machine(config: ExecutorConfig, sharers: int = 1) -> Machine:
     """Returns the configured device.
+
+    Args:
+        config: Names the device.
+        sharers: Number of engines that divide a GPU's memory.
 
     Raises:
         ConfigError: `cuda` is configured, but torch finds no CUDA device, or the
@@ -55,22 +59,29 @@ def choose_machine(config: ExecutorConfig) -> Machine:
         return CpuMachine(limited_isa())
     device = torch.device("cuda", torch.cuda.current_device())
     return CudaMachine(
-        Platform(device, is_gpu=True), None if config.enforce_eager else CudaCapture
+        Platform(device, is_gpu=True),
+        None if config.enforce_eager else CudaCapture,
+        sharers,
     )
 
 
-def check_replicas(machine: Machine, parallel: ParallelConfig, engines: int) -> None:
-    """Raises `ConfigError` if several engines or ranks would share a GPU.
-
-    Args:
-        machine: The device.
-        parallel: Number of ranks.
-        engines: Number of engines on this machine.
-    """
-    if not machine.platform.is_gpu:
-        return
+def check_gpu(config: EngineConfig) -> None:
+    """Raises `ConfigError` for what engines on GPUs cannot have."""
+    parallel, instead = config.parallel, "device cpu computes on CPUs"
+    if config.engines_here > 1 and config.in_process:
+        raise ConfigError(
+            "in-process",
+            "several engines on GPUs need processes of their own, each with its GPU",
+        )
+    if config.cache.sibling_blocks is not None:
+        raise ConfigError(
+            "data-parallel-size", f"engines on GPUs cannot come and go; {instead}"
+        )
+    if config.spreads_experts:
+        raise ConfigError(
+            "enable-expert-parallel", f"is not supported on GPUs; {instead}"
+        )
     for option, number in (
-        ("data-parallel-size", engines),
         ("tensor-parallel-size", parallel.tensor_parallel_size),
         ("pipeline-parallel-size", parallel.pipeline_parallel_size),
     ):
@@ -78,5 +89,5 @@ def check_replicas(machine: Machine, parallel: ParallelConfig, engines: int) -> 
             raise ConfigError(
                 option,
                 f"{number} is not supported on GPUs, where the only value is 1; "
-                "device cpu computes on CPUs",
+                f"{instead}",
             )

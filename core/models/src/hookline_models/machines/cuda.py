@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -26,14 +27,19 @@ class CudaMachine:
     Attributes:
         platform: The device.
         new_capture: Creates a capturer of graphs; None launches each step.
+        sharers: Number of engines that divide the device's memory.
     """
 
     isa = ""
 
     def __init__(
-        self, platform: Platform, new_capture: Callable[[], Capture] | None
+        self,
+        platform: Platform,
+        new_capture: Callable[[], Capture] | None,
+        sharers: int = 1,
     ) -> None:
         self.platform, self.new_capture = platform, new_capture
+        self.sharers = sharers
 
     def device_steps(
         self,
@@ -54,7 +60,7 @@ class CudaMachine:
 
     def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:
         """Implements `Machine`."""
-        return blocks_that_fit(maker, timer, device_room)
+        return blocks_that_fit(maker, timer, partial(device_room, sharers=self.sharers))
 
     def tune(self, worker: Worker) -> Compute:
         """Implements `Machine`."""

@@ -29,17 +29,23 @@ def main_memory_room(maker: RunnerMaker) -> int:
     return host_room(_sharers(maker)) - _spare(maker)
 
 
-def device_room(maker: RunnerMaker) -> int:
+def device_room(maker: RunnerMaker, sharers: int = 1) -> int:
     """Returns the bytes that are left on a device after the largest steps.
+
+    Args:
+        maker: Makes the model's runners.
+        sharers: Number of engines that divide the device's memory.
 
     Raises:
         ConfigError: Nothing is left.
     """
-    memory = measure(maker.platform.device, partial(_run_largest_steps, maker))
+    run = partial(_run_largest_steps, maker)
+    memory = measure(maker.platform.device, run, is_shared=sharers > 1)
+    share = maker.config.cache.gpu_memory_utilization / sharers
     maker.model.forward.bind(maker.cache(1))  # drops the cache of the profile
     _log.info("%s", memory)
     try:
-        return memory.room(maker.config.cache.gpu_memory_utilization) - _spare(maker)
+        return memory.room(share) - _spare(maker)
     except NoRoomError as error:
         raise ConfigError("gpu-memory-utilization", str(error)) from error
 

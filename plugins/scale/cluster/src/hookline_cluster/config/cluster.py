@@ -38,7 +38,8 @@ class ClusterConfig(ConfigSection):
 
     data_parallel_size: int | None = option(
         "Number of engines, each a process with the whole model and its own KV "
-        "cache, among which requests are divided. More than 1 only on CPUs.",
+        "cache, among which requests are divided. Each has a GPU of its own, or its "
+        "share of one.",
         default=None,
         metavar="ENGINES",
         minimum=1,
@@ -159,7 +160,7 @@ class ClusterConfig(ConfigSection):
                 "have engines come and go on its machine and on others",
             )
         if config.executor.device is Device.CUDA:
-            raise ConfigError("device", "a GPU has one engine")
+            raise ConfigError("device", "engines on GPUs cannot come and go")
 
     def derived(self, config: EngineConfig) -> Mapping[str, object]:
         """Returns what the core has to know of the other engines."""

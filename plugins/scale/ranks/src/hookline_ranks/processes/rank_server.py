@@ -140,7 +140,7 @@ class RankServer:
 
     def _set_up(self, config: EngineConfig) -> None:
         with self._timer.phase("import torch"):
-            import_torch(config.executor)
+            import_torch(config)
         with self._timer.phase("import model code"):
             from hookline_ranks.processes.rank_worker import (  # noqa: PLC0415
                 make_worker,
