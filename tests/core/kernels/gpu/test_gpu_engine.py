@@ -121,7 +121,7 @@ def serve(
             Platform(device, is_gpu=True), recorder.new_capture if graphs else None
         )
         choosing = "hookline_models.machines.choosing"
-        monkeypatch.setattr(f"{choosing}.choose_machine", lambda _: machine)
+        monkeypatch.setattr(f"{choosing}.choose_machine", lambda *_: machine)
         model = ModelConfig(model=str(folder), max_model_len=64)
         return LLM.from_config(replace(config, model=model))
 
