@@ -1,0 +1,198 @@
+"""Calls whose arguments are nested elements, named after them: MiniMax M3."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from hookline_chat_formats.typed_values import ArgumentWriter, as_json
+from hookline_chat_formats.value_types import alternatives, member_schema, takes
+from hookline_server.reply_parsing.reader import Markers
+from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+
+_MARK = "]<]minimax[>["
+"""What precedes every tag of a call."""
+
+_CALLS, _CALLS_END = f"{_MARK}<tool_call>", f"{_MARK}</tool_call>"
+_CALL, _CALL_END = f"{_MARK}<invoke name=", f"{_MARK}</invoke>"
+_OPEN = f"{_MARK}<"
+_BEGINS = Markers(_CALLS, _CALL)
+_TAG_ENDS = Markers(">")
+_TAG = re.compile(re.escape(_MARK) + r"<(/?)([^<>]*)>")
+_NAME = re.compile(r"[\w.:-]+")
+_ITEM = "item"
+"""The name of a list's elements."""
+
+DEEPEST = 64
+"""Maximum levels of elements; the tags of deeper ones are left out."""
+
+Element = tuple[str, "Inside"]
+Inside = str | list[Element]
+"""An element's text, or the elements in it."""
+
+
+class MiniMaxM3Parser(SteppedToolParser):
+    """`<tool_call><invoke name="f"><a>1</a></invoke></tool_call>`, each tag marked.
+
+    An element with further ones in it is an object, or a list if the schema says so or
+    they are called `item`.
+    """
+
+    needs_special_tokens = False
+    control_tokens = (_CALLS, _CALLS_END, _CALL_END, _MARK)
+
+    def steps(self) -> ToolSteps[None]:
+        while (marker := (yield from self.content_until(_BEGINS))) is not None:
+            name = yield from self._name(marker)
+            if name is None:
+                yield self.not_a_call(marker)
+                continue
+            yield self.begin_call(name)
+            yield from self._arguments(self.tools.get(name, {}))
+            for end in (_CALL_END, _CALLS_END):
+                yield from self.reader.skip_space()
+                yield from self.reader.accept(end)
+
+    def _name(self, marker: str) -> ToolSteps[str | None]:
+        if marker == _CALLS:
+            yield from self.reader.skip_space()
+            if not (yield from self.reader.accept(_CALL)):
+                return None
+        name = yield from self.reader.before(_TAG_ENDS)
+        if name is None or not _NAME.fullmatch(name := name.strip("\"' ")):
+            return None
+        yield from self.reader.accept(">")
+        return name
+
+    def _arguments(self, schema: Mapping[str, object]) -> ToolSteps[None]:
+        """Yields the arguments; neighbours of one name are a list."""
+        writer = ArgumentWriter(self, schema, has_lines=False, followers=())
+        last, values = "", list[str]()
+        marker: str | None = ""
+        while marker is not None and marker != _CALL_END:
+            name = yield from self._element()
+            if values and name != last:
+                yield writer.written(last, _joined(values))
+                values = []
+            if name is None:
+                break
+            if writer.is_text(name):
+                ends = Markers(f"{_MARK}</{name}>", _CALL_END)
+                marker = yield from writer.value(name, ends)
+                continue
+            text, marker = yield from self._inner(name)
+            given = member_schema(schema, name, schema)
+            last, values = name, [*values, _json(_read(text), given, schema)]
+        if values:
+            yield writer.written(last, _joined(values))
+        if not self.reader.is_over or marker == _CALL_END:
+            yield writer.closing_brace()
+
+    def _element(self) -> ToolSteps[str | None]:
+        """Reads the opening tag of an argument; returns its name, None at the end."""
+        yield from self.reader.skip_space()
+        if (yield from self.reader.is_at(_CALL)) or (
+            yield from self.reader.is_at(f"{_OPEN}/")
+        ):
+            return None
+        if not (yield from self.reader.accept(_OPEN)):
+            return None
+        name = yield from self.reader.before(_TAG_ENDS)
+        if name is None:  # it was cut short
+            yield from self.reader.take_all()
+        yield from self.reader.accept(">")
+        return name
+
+    def _inner(self, name: str) -> ToolSteps[tuple[str, str | None]]:
+        """Reads what is inside an element, and what ends it, which it returns, too."""
+        opens, closes = f"{_OPEN}{name}>", f"{_MARK}</{name}>"
+        ends, depth = Markers(opens, closes, _CALL_END), 1
+        pieces: list[str] = []
+        while True:
+            piece, marker = yield from self.reader.read_until(ends)
+            depth += (marker == opens) - (marker == closes)
+            pieces.append(piece)
+            if not depth or marker == _CALL_END or self.reader.is_over:
+                return "".join(pieces), marker
+            pieces.append(marker or "")
+
+
+def _joined(values: Sequence[str]) -> str:
+    """Returns one value, or the list of several."""
+    return values[0] if len(values) == 1 else f"[{', '.join(values)}]"
+
+
+def _read(text: str) -> Inside:
+    """Reads nested elements; closing tags that fit nothing are left out."""
+    inside: list[Element] = []
+    open_ones: list[tuple[str, list[Element]]] = [("", inside)]
+    texts = [""]
+    at = 0
+    for tag in _TAG.finditer(text):
+        texts[-1] += text[at : tag.start()]
+        at = tag.end()
+        name = tag[2].strip()
+        if not tag[1]:
+            if len(open_ones) <= DEEPEST:
+                open_ones.append((name, []))
+                texts.append("")
+        elif len(open_ones) > 1 and open_ones[-1][0] == name:
+            _close(open_ones, texts)
+    texts[-1] += text[at:]
+    while len(open_ones) > 1:
+        _close(open_ones, texts)
+    return _content(inside, texts[0])
+
+
+def _close(open_ones: list[tuple[str, list[Element]]], texts: list[str]) -> None:
+    """Puts the innermost element into the one around it."""
+    name, elements = open_ones.pop()
+    open_ones[-1][1].append((name, _content(elements, texts.pop())))
+
+
+def _content(elements: list[Element], text: str) -> Inside:
+    """Returns what is in an element; text between others has a name of its own."""
+    if not elements:
+        return text
+    if text.strip():
+        name = "$text"
+        while any(each == name for each, _ in elements):
+            name = f"${name}"
+        elements.append((name, text))
+    return elements
+
+
+def _json(inside: Inside, schema: object, root: Mapping[str, object]) -> str:
+    """Returns what an element says as JSON of the schema's type."""
+    kind = _container(schema, root)
+    if isinstance(inside, str):
+        if kind is not None and not inside.strip() and not takes(schema, "", root):
+            return "[]" if kind == "array" else "{}"
+        return as_json(inside, schema, root)
+    if kind is None and all(name == _ITEM for name, _ in inside):
+        kind = "array"
+    if kind == "array":
+        items = member_schema(schema, None, root)
+        return f"[{', '.join(_json(each, items, root) for _, each in inside)}]"
+    members: dict[str, list[str]] = {}
+    for name, each in inside:
+        value = _json(each, member_schema(schema, name, root), root)
+        members.setdefault(name, []).append(value)
+    pairs = (
+        f"{json.dumps(name, ensure_ascii=False)}: {_joined(values)}"
+        for name, values in members.items()
+    )
+    return f"{{{', '.join(pairs)}}}"
+
+
+def _container(schema: object, root: Mapping[str, object]) -> str | None:
+    """Returns whether a schema wants an array or an object; None if neither."""
+    for each in alternatives(schema, root):
+        types = None if each is None else each.get("type")
+        for kind in ("array", "object"):
+            if types == kind or (isinstance(types, list) and kind in types):
+                return kind
+        if each is not None and types is None and "items" in each:
+            return "array"
+        if each is not None and types is None and "properties" in each:
+            return "object"
+    return None
