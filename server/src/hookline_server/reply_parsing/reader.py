@@ -10,7 +10,7 @@ import re
 from collections.abc import Generator
 from typing import TypeVar
 
-from hookline_server.reply_parsing.json_scanner import JsonScanner
+from hookline_server.reply_parsing.json_mender import JsonMender
 
 R = TypeVar("R")
 
@@ -22,7 +22,10 @@ LONGEST_WORD = 1024
 
 _NO_SPACE = re.compile(r"\S")
 # Possessive quantifiers keep the time linear.
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRINGS = {
+    quote: re.compile(rf"{quote}[^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+{quote}", re.DOTALL)
+    for quote in ('"', "'")
+}
 
 
 class Markers:
@@ -158,31 +161,32 @@ class Reader:
             yield
 
     def json_string(self) -> Waits[str | None]:
-        """Reads a short JSON string; without one, reads nothing and returns None."""
-        if (yield from self.peek()) != '"':
+        """Reads a short string, also one as Python writes it, and returns its text.
+
+        Without one, it reads nothing and returns None.
+        """
+        pattern = _STRINGS.get((yield from self.peek()))
+        if pattern is None:
             return None
         while True:
             end = self._at + LONGEST_WORD
-            found = _STRING.match(self._text, self._at, end)
+            found = pattern.match(self._text, self._at, end)
             if found is not None:
                 break
             if self._has_ended or len(self._text) >= end:
                 return None
             yield
-        text = decoded_string(found.group())
-        if text is not None:
-            self._read(found.end())
-        return text
+        return decoded_string(self._read(found.end()))
 
-    def take_json(self, scanner: JsonScanner) -> Waits[str]:
-        """Reads the next piece of the JSON value that the scanner follows.
+    def take_json(self, mender: JsonMender) -> Waits[str]:
+        """Reads the next piece of the JSON value that the mender follows.
 
         Returns:
             The piece, which is empty only at the end of all text, or if nothing of it
             belongs to the value.
         """
         yield from self.peek()
-        return self._read(scanner.scan(self._text, self._at))
+        return self._read(mender.scan(self._text, self._at))
 
     def _read(self, end: int) -> str:
         text = self._text[self._at : end]
@@ -192,10 +196,7 @@ class Reader:
         return text
 
 
-def decoded_string(quoted: str) -> str | None:
-    """Returns the text of a JSON string; None if it is not one."""
-    try:
-        text = json.loads(quoted, strict=False)
-    except ValueError:
-        return None
-    return text if isinstance(text, str) else None
+def decoded_string(quoted: str) -> str:
+    """Returns the text of a string that JSON or Python quotes."""
+    mender = JsonMender()
+    return str(json.loads(mender.push(quoted) + mender.finish()))
