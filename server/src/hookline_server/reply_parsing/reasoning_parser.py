@@ -1,6 +1,6 @@
 """The interface of reasoning parsers, and the context that they get."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -17,10 +17,12 @@ class ReasoningParserContext:
             template may have begun the reasoning, or have ruled it out.
         is_structured: Whether what follows the reasoning is a structured output or a
             forced call, in which nothing is a tag.
+        tokenizer: See `ToolParserContext`.
     """
 
     prompt_end: str = ""
     is_structured: bool = False
+    tokenizer: Mapping[str, object] | None = None
 
 
 @runtime_checkable

@@ -110,7 +110,10 @@ class SteppedToolParser(SteppedParser[ToolPart]):
     Attributes:
         tools: See `ToolParserContext`.
         reasoning_ends: See `ToolParserContext`.
+        frames: Tags around contents and calls, which are left out.
     """
+
+    frames: tuple[str, ...] = ()
 
     def __init__(self, context: ToolParserContext) -> None:
         super().__init__()
@@ -129,7 +132,7 @@ class SteppedToolParser(SteppedParser[ToolPart]):
         From there on the reader records, for `not_a_call`.
 
         Args:
-            markers: The markers, `strays` among them.
+            markers: The markers, `strays` and `frames` among them.
             strays: Those that end a call. They are left out, unless they belong to a
                 marker that was content, or are within code.
         """
@@ -145,6 +148,8 @@ class SteppedToolParser(SteppedParser[ToolPart]):
             self._space = text[sure:]
             if sure:
                 yield self._content(text[:sure])
+            if marker in self.frames:
+                continue
             if marker is not None and marker in strays:
                 yield self._stray(marker)
             elif marker is not None or is_last:

@@ -16,10 +16,13 @@ class ToolParserContext:
             read-only.
         reasoning_ends: Texts that end the reasoning, after which a reply begins anew:
             where calls need no tag at its start, they need none there.
+        tokenizer: The configuration of the model's tokenizer, as JSON has it; None
+            before the model is known.
     """
 
     tools: Mapping[str, Mapping[str, object]]
     reasoning_ends: Sequence[str] = ()
+    tokenizer: Mapping[str, object] | None = None
 
 
 @runtime_checkable

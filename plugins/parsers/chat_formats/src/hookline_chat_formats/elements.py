@@ -4,8 +4,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from hookline_chat_formats.typed_values import ArgumentWriter, as_json
+from hookline_chat_formats.typed_values import as_json
 from hookline_chat_formats.value_types import alternatives, member_schema, takes
+from hookline_server.reply_parsing.parts import CallArguments
 from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
@@ -63,29 +64,37 @@ class MiniMaxM3Parser(SteppedToolParser):
         yield from self.reader.accept(">")
         return name
 
-    def _arguments(self, schema: Mapping[str, object]) -> ToolSteps[None]:
+    def _arguments(self, root: Mapping[str, object]) -> ToolSteps[None]:
         """Yields the arguments; neighbours of one name are a list."""
-        writer = ArgumentWriter(self, schema, has_lines=False, followers=())
-        last, values = "", list[str]()
+        start, last, values = "{", "", list[str]()
         marker: str | None = ""
         while marker is not None and marker != _CALL_END:
             name = yield from self._element()
             if values and name != last:
-                yield writer.written(last, _joined(values))
-                values = []
+                yield CallArguments(f"{start}{_quoted(last)}: {_joined(values)}")
+                start, values = ", ", []
             if name is None:
                 break
-            if writer.is_text(name):
-                ends = Markers(f"{_MARK}</{name}>", _CALL_END)
-                marker = yield from writer.value(name, ends)
+            schema = member_schema(root, name, root)
+            if isinstance(schema, Mapping) and schema.get("type") == "string":
+                yield CallArguments(f'{start}{_quoted(name)}: "')
+                marker, start = (yield from self._text(name)), ", "
                 continue
             text, marker = yield from self._inner(name)
-            given = member_schema(schema, name, schema)
-            last, values = name, [*values, _json(_read(text), given, schema)]
+            last, values = name, [*values, _json(_read(text), schema, root)]
         if values:
-            yield writer.written(last, _joined(values))
-        if not self.reader.is_over or marker == _CALL_END:
-            yield writer.closing_brace()
+            yield CallArguments(f"{start}{_quoted(last)}: {_joined(values)}")
+            start = ", "
+        yield CallArguments("{}" if start == "{" else "}")
+
+    def _text(self, name: str) -> ToolSteps[str | None]:
+        """Yields a text as it arrives; returns what ended it."""
+        ends, marker = Markers(f"{_MARK}</{name}>", _CALL_END), None
+        while marker is None and not self.reader.is_over:
+            piece, marker = yield from self.reader.read_until(ends)
+            yield CallArguments(_quoted(piece)[1:-1])
+        yield CallArguments('"')
+        return marker
 
     def _element(self) -> ToolSteps[str | None]:
         """Reads the opening tag of an argument; returns its name, None at the end."""
@@ -114,6 +123,10 @@ class MiniMaxM3Parser(SteppedToolParser):
             if not depth or marker == _CALL_END or self.reader.is_over:
                 return "".join(pieces), marker
             pieces.append(marker or "")
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _joined(values: Sequence[str]) -> str:
@@ -177,10 +190,7 @@ def _json(inside: Inside, schema: object, root: Mapping[str, object]) -> str:
     for name, each in inside:
         value = _json(each, member_schema(schema, name, root), root)
         members.setdefault(name, []).append(value)
-    pairs = (
-        f"{json.dumps(name, ensure_ascii=False)}: {_joined(values)}"
-        for name, values in members.items()
-    )
+    pairs = (f"{_quoted(name)}: {_joined(values)}" for name, values in members.items())
     return f"{{{', '.join(pairs)}}}"
 
 

@@ -21,7 +21,7 @@ class BraceTags:
         opens: Begins a call.
         closes: Ends a call.
         delimiter: Begins and ends a text among the arguments.
-        others: What else may follow a call.
+        others: What may follow calls and contents.
     """
 
     opens: str
@@ -48,8 +48,9 @@ class GemmaParser(SteppedToolParser):
     def __init__(self, context: ToolParserContext, tags: BraceTags = _GEMMA4) -> None:
         super().__init__(context)
         self._tags = tags
-        self.control_tokens = (tags.opens, tags.closes, tags.delimiter, *tags.others)
-        self._begins = Markers(tags.opens)
+        self.frames = tags.others
+        self.control_tokens = (tags.opens, tags.closes, tags.delimiter)
+        self._begins = Markers(tags.opens, *tags.others)
 
     def steps(self) -> ToolSteps[None]:
         self.reader.record()

@@ -58,10 +58,12 @@ class ArgumentWriter:
         Returns:
             Which of these ended it; None if the text ended first.
         """
-        start = self._start(key)
+        comma = ", " if self._written else "{"
+        self._written += 1
+        start = f"{comma}{json.dumps(key, ensure_ascii=False)}: "
         if self._has_lines:
             yield from self._reader.accept("\n")
-        if is_text or (is_text is None and self.is_text(key)):
+        if is_text or (is_text is None and _is_text(self._properties.get(key))):
             yield CallArguments(f'{start}"')
             return (yield from self._text(ends))
         pieces, marker = [], None
@@ -75,20 +77,6 @@ class ArgumentWriter:
             schema = self._properties.get(key)
             yield CallArguments(start + as_json(text, schema, self._schema))
         return marker
-
-    def is_text(self, key: str) -> bool:
-        """Returns whether only text is right for a value."""
-        schema = self._properties.get(key)
-        return isinstance(schema, Mapping) and schema.get("type") == "string"
-
-    def written(self, key: str, value: str) -> CallArguments:
-        """Returns a key and its value, which is JSON."""
-        return CallArguments(self._start(key) + value)
-
-    def _start(self, key: str) -> str:
-        comma = ", " if self._written else "{"
-        self._written += 1
-        return f"{comma}{json.dumps(key, ensure_ascii=False)}: "
 
     def closing_brace(self) -> CallArguments:
         """Returns the end of the object."""
@@ -125,6 +113,10 @@ class ArgumentWriter:
                 return marker
             if is_cut:
                 return None
+
+
+def _is_text(schema: object) -> bool:
+    return isinstance(schema, Mapping) and schema.get("type") == "string"
 
 
 def as_json(text: str, schema: object, root: Mapping[str, object]) -> str:

@@ -28,19 +28,18 @@ _CALL = f"{_OPEN}call "
 _CALL_END = _tag(_CLOSE, "call")
 _ARGUMENT_END = _tag(_CLOSE, "argument")
 _JSON_END = _tag(_CLOSE, "json")
-_BEGINS = Markers(_CALL)
-_VALUE_ENDS = Markers(_ARGUMENT_END, _CALL_END)
-_FRAMES = (
-    *(_tag(begin, name) for begin in (_OPEN, _CLOSE) for name in ("response", "tools")),
-    *(_ARGUMENT_END, _JSON_END, _CALL_END, _tag(_CLOSE, "message"), "<|end_of_msg|>"),
-)
-"""Tags that are neither content nor reasoning, wherever they are."""
+_VALUE_ENDS: Mapping[str, tuple[str, ...]] = {_ARGUMENT_END: (), _CALL_END: ()}
+_RESPONSE, _RESPONSE_END = _tag(_OPEN, "response"), _tag(_CLOSE, "response")
+_REST = (_tag(_CLOSE, "message"), "<|end_of_msg|>")
+_FRAMES = (_RESPONSE, _RESPONSE_END, _tag(_OPEN, "tools"), _tag(_CLOSE, "tools"), *_REST)
+_BEGINS = Markers(_CALL, *_FRAMES)
 
 
 class KimiK3Parser(SteppedToolParser):
     """`<|open|>call tool="f" index="1"<|sep|>…<|close|>call<|sep|>` for each call."""
 
-    control_tokens = _FRAMES
+    frames = _FRAMES
+    control_tokens = (_ARGUMENT_END, _JSON_END, _CALL_END)
 
     def steps(self) -> ToolSteps[None]:
         while (marker := (yield from self.content_until(_BEGINS))) is not None:
@@ -63,16 +62,14 @@ class KimiK3Parser(SteppedToolParser):
         }
 
     def _arguments(self, schema: Mapping[str, object]) -> ToolSteps[None]:
-        writer = ArgumentWriter(self, schema, has_lines=False, followers=())
+        writer = ArgumentWriter(self, schema, has_lines=False, ends=_VALUE_ENDS)
         is_open = True
         while is_open and not self.reader.is_over:
             yield from self.reader.skip_space()
             if (yield from self.reader.accept(f"{_OPEN}argument ")):
                 given = yield from self._attributes()
                 is_text = given.get("type", "string") == "string"
-                marker = yield from writer.value(
-                    given.get("key", ""), _VALUE_ENDS, is_text=is_text
-                )
+                marker = yield from writer.value(given.get("key", ""), is_text=is_text)
                 is_open = marker == _ARGUMENT_END
                 if marker is None:
                     return
@@ -93,9 +90,10 @@ KimiK3ThinkingParser = partial(
     ThinkingParser,
     tags=Tags(
         opens=(_tag(_OPEN, "think"),),
-        closes=(_tag(_CLOSE, "think"), _tag(_OPEN, "response")),
-        lead=_tag(_OPEN, "response"),
-        control_tokens=_FRAMES,
+        closes=(_tag(_CLOSE, "think"), _RESPONSE),
+        answer=(_RESPONSE, _RESPONSE_END),
+        answer_space="",
+        frames=_REST,
     ),
 )
 """A reply whose prompt ends within the channel `response` has no reasoning."""
