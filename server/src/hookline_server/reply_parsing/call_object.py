@@ -51,14 +51,17 @@ class CallObject:
         self._slips: list[RepairKind] = []
         self._has_begun = False
 
-    def steps(self) -> ToolSteps[bool]:
+    def steps(self, *, is_open: bool = False) -> ToolSteps[bool]:
         """Yields the call.
+
+        Args:
+            is_open: Whether its first brace was read.
 
         Returns:
             Whether it was a call. If not, nothing was yielded, and the reader has
             recorded what was read.
         """
-        if not (yield from self._reader.accept("{")):
+        if not is_open and not (yield from self._reader.accept("{")):
             return False
         if (yield from self._members()):
             yield from self._end()

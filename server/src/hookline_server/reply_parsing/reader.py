@@ -21,6 +21,7 @@ LONGEST_WORD = 1024
 """Maximum characters of a name, a key or a header."""
 
 _NO_SPACE = re.compile(r"\S")
+_WORD = re.compile(r"[\w.-]*+")
 # Possessive quantifiers keep the time linear.
 _STRINGS = {
     quote: re.compile(rf"{quote}[^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+{quote}", re.DOTALL)
@@ -142,6 +143,19 @@ class Reader:
             if self._text.startswith(expected, self._at):
                 return True
             if self._has_ended or not expected.startswith(self._text[self._at : end]):
+                return False
+            yield
+
+    def is_word(self, expected: str) -> Waits[bool]:
+        """Returns whether a word comes next, and this text; reads nothing."""
+        while True:
+            found = _WORD.match(self._text, self._at, self._at + LONGEST_WORD)
+            end = self._at if found is None else found.end()
+            following = self._text[end : end + len(expected)]
+            if following == expected:
+                return end > self._at
+            is_short = end - self._at < LONGEST_WORD
+            if self._has_ended or not (is_short and expected.startswith(following)):
                 return False
             yield
 

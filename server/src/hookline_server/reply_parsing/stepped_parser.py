@@ -111,6 +111,7 @@ class SteppedToolParser(SteppedParser[ToolPart]):
         tools: See `ToolParserContext`.
         reasoning_ends: See `ToolParserContext`.
         frames: Tags around contents and calls, which are left out.
+        follows_call: Whether nothing but white space has come since a call.
     """
 
     frames: tuple[str, ...] = ()
@@ -119,7 +120,7 @@ class SteppedToolParser(SteppedParser[ToolPart]):
         super().__init__()
         self.tools = context.tools
         self.reasoning_ends = tuple(context.reasoning_ends)
-        self._follows_call = False
+        self.follows_call = False
         self._space = ""
         self._unclosed = 0  # markers that are content
         self._code = CodeSpans()
@@ -140,11 +141,11 @@ class SteppedToolParser(SteppedParser[ToolPart]):
         while True:
             piece, marker = yield from self.reader.read_until(markers)
             text = self._space + piece
-            if self._follows_call:
+            if self.follows_call:
                 text = text.lstrip()
-                self._follows_call = not text
+                self.follows_call = not text
             is_last = marker is None and self.reader.is_over
-            sure = len(text) if is_last else without_space(text)
+            sure = len(text) if is_last else self.certain_length(text)
             self._space = text[sure:]
             if sure:
                 yield self._content(text[:sure])
@@ -156,8 +157,12 @@ class SteppedToolParser(SteppedParser[ToolPart]):
                 self.reader.record()
                 return marker
 
+    def certain_length(self, text: str) -> int:
+        """Returns how much of a text is content, whatever follows."""
+        return without_space(text)
+
     def _stray(self, marker: str) -> ToolPart:
-        if not self._code.is_open:
+        if not self.is_code:
             if not self._unclosed:
                 return Repair("tag")
             self._unclosed -= 1
@@ -168,23 +173,28 @@ class SteppedToolParser(SteppedParser[ToolPart]):
         self._code.add(text)
         return Content(text)
 
+    @property
+    def is_code(self) -> bool:
+        """Whether the content so far ends within code."""
+        return self._code.is_open
+
     def not_a_call(self, marker: str) -> Content:
         """Returns what was read since the marker, including what was left out."""
-        self._follows_call = False
+        self.follows_call = False
         self._unclosed += bool(marker)
         return self._content(self._space + marker + self.reader.recorded())
 
     def begins_anew(self, marker: str) -> Content:
         """Returns a marker that has ended the reasoning; the reader records."""
         text, self._space = self._space + marker, ""
-        self._follows_call = False
+        self.follows_call = False
         self.reader.record()
         return self._content(text)
 
     def begin_call(self, name: str, call_id: str | None = None) -> CallBegun:
         """Returns the start of a call, which can no longer become content."""
         self.reader.recorded()
-        self._follows_call = True
+        self.follows_call, self._space = True, ""
         return CallBegun(self.known(name) or name, call_id)
 
     def known(self, name: str) -> str | None:

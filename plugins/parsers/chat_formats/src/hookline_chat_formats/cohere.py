@@ -80,11 +80,9 @@ class CohereParser(TaggedJsonParser):
     """`<|START_ACTION|>[{"tool_name": "f", "parameters": {…}}]<|END_ACTION|>`."""
 
     frames = (*_RESPONSE, *_TEXT, _TURN_END)
-    control_tokens = (_ACTION, _ACTION_END)
 
     def __init__(self, context: ToolParserContext) -> None:
         super().__init__(context, CallTags(opens=(_ACTION,), closes=(_ACTION_END,)))
-        self._begins = Markers(_ACTION, *self.frames)
         self._texts = _Texts()
 
     def push(self, text: str) -> list[ToolPart]:

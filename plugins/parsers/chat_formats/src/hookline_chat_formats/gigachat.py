@@ -1,7 +1,6 @@
 """Calls as a message of their own: GigaChat 3."""
 
 from hookline_chat_formats.hermes import CallTags, TaggedJsonParser
-from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 _MESSAGE_END, _ROLE_END = "<|message_sep|>", "<|role_sep|>"
@@ -17,8 +16,7 @@ class GigaChatParser(TaggedJsonParser):
     """
 
     frames = (_MESSAGE_END, "</s>")
-    control_tokens = (_ROLE_END, "<|function_call|>")
 
     def __init__(self, context: ToolParserContext) -> None:
         super().__init__(context, _TAGS)
-        self._begins = Markers(*_TAGS.opens, *self.frames)
+        self.control_tokens = (*self.control_tokens, _ROLE_END)

@@ -5,11 +5,16 @@ The tags are those of GLM, such as `<arg_key:6124c78e>`, and calls are within
 """
 
 import re
+from dataclasses import replace
 
+import msgspec
+
+from hookline.structured_outputs import ReasoningSpan
 from hookline_chat_formats.glm import GlmParser
 from hookline_chat_formats.thinking import ThinkingParser
 from hookline_server.reply_parsing.parts import ReasoningPart, ToolPart
 from hookline_server.reply_parsing.reasoning_parser import ReasoningParserContext
+from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 _SUFFIXED = re.compile(
     r"<(/?)(tool_calls?|tool_sep|arg_key|arg_value|think):[^\s<>]{1,64}>"

@@ -4,7 +4,6 @@ from functools import partial
 
 from hookline_chat_formats.deepseek import ControlTokens, DeepSeekV31Parser
 from hookline_chat_formats.thinking import Tags, ThinkingParser
-from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 
@@ -16,6 +15,9 @@ def _end(name: str) -> str:
     return f"<|plamo:end_{name}:plamo|>"
 
 
+_NAMES = ("tool_requests", "tool_request", "tool_name", "tool_arguments")
+_MARKS = ("<|plamo:constrain|>", "<|plamo:msg|>")
+_TOKENS = (*map(_begin, _NAMES), *map(_end, _NAMES), *_MARKS)
 _TURN_END = "<|plamo:tag|>"
 
 
@@ -27,7 +29,7 @@ class PlamoParser(DeepSeekV31Parser):
         call_begin=_begin("tool_request") + _begin("tool_name"),
         separator=_end("tool_name")
         + _begin("tool_arguments")
-        + "<|plamo:constrain|>json<|plamo:msg|>",
+        + "json".join(_MARKS),
         call_end=_end("tool_arguments") + _end("tool_request"),
         calls_end=_end("tool_requests"),
     )
@@ -35,8 +37,7 @@ class PlamoParser(DeepSeekV31Parser):
 
     def __init__(self, context: ToolParserContext) -> None:
         super().__init__(context)
-        tokens = self.tokens
-        self._begins = Markers(tokens.calls_begin, tokens.call_begin, _TURN_END)
+        self.control_tokens = _TOKENS
 
 
 PlamoThinkingParser = partial(

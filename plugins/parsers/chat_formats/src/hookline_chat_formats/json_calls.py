@@ -1,4 +1,4 @@
-"""Calls as a JSON list of objects."""
+"""Calls as JSON objects, or as a list of them."""
 
 from collections.abc import Callable, Container
 
@@ -6,17 +6,20 @@ from hookline_server.reply_parsing.call_object import CallObject
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
 
-def listed_calls(
+def json_calls(
     parser: SteppedToolParser,
     *,
     names: Container[str] | None = None,
     make_id: Callable[[], str | None] = lambda: None,
 ) -> ToolSteps[bool]:
-    """Yields the calls of a list, and whatever follows them that is not a call.
+    """Yields the calls of one or several objects, or of a list.
+
+    What follows a call, is JSON, and is not one, is content.
 
     Args:
-        parser: The parser, whose reader is at the list.
-        names: Functions that count as calls; None takes any name.
+        parser: The parser, whose reader is at the object or the list.
+        names: Functions that count as calls, and then only with arguments; None takes
+            any name.
         make_id: Makes the calls' ids.
 
     Returns:
@@ -24,23 +27,25 @@ def listed_calls(
         recorded what was read.
     """
     reader = parser.reader
-    if not (yield from reader.accept("[")):
-        return False
+    is_list = yield from reader.accept("[")
     has_calls = False
     while True:
         yield from reader.skip_space()
-        if (yield from reader.accept(",")):
+        if is_list and (yield from reader.accept(",")):
             continue
         if (yield from reader.peek()) != "{":
-            yield from reader.accept("]")
-            return has_calls
+            break
         call = CallObject(
             parser, names=names, needs_arguments=names is not None, make_id=make_id
         )
         if not (yield from call.steps()):
-            break
+            if has_calls:
+                yield parser.not_a_call("")
+            return has_calls
         has_calls = True
         reader.record()
+    if is_list:
+        yield from reader.accept("]")
     if has_calls:
-        yield parser.not_a_call("")
+        reader.recorded()
     return has_calls
