@@ -1,7 +1,57 @@
 """Replies in the formats of models of 2026, well-formed and otherwise."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from hookline_chat_formats import (
+    apertus,
+    cohere,
+    elements,
+    gemma,
+    gigachat,
+    glm,
+    hunyuan,
+    plamo,
+    qwen_coder,
+    thinking,
+    xtml,
+)
+from hookline_server.reply_parsing.reasoning_parser import (
+    ReasoningParser,
+    ReasoningParserContext,
+)
+from hookline_server.reply_parsing.tool_parser import ToolParser, ToolParserContext
+
+NEWER_TOOL_PARSERS: dict[str, Callable[[ToolParserContext], ToolParser]] = {
+    "apertus": apertus.ApertusParser,
+    "cohere_command3": cohere.CohereParser,
+    "cohere_command4": cohere.CohereParser,
+    "deepseek_v41": qwen_coder.DeepSeekV41Parser,
+    "dots": qwen_coder.DotsParser,
+    "functiongemma": gemma.FunctionGemmaParser,
+    "gemma4": gemma.GemmaParser,
+    "gigachat3": gigachat.GigaChatParser,
+    "hy_v3": hunyuan.HunyuanParser,
+    "hy_v4": hunyuan.HunyuanParser,
+    "kimi_k3": xtml.KimiK3Parser,
+    "ling3": glm.GlmParser,
+    "minicpm5": qwen_coder.MiniCpmParser,
+    "minimax_m3": elements.MiniMaxM3Parser,
+    "plamo3": plamo.PlamoParser,
+    "poolside_v1": glm.GlmParser,
+}
+NEWER_REASONING_PARSERS: dict[
+    str, Callable[[ReasoningParserContext], ReasoningParser]
+] = {
+    "apertus": thinking.ApertusThinkingParser,
+    "cohere_command3": cohere.Command3ThinkingParser,
+    "cohere_command4": cohere.Command4ThinkingParser,
+    "gemma4": thinking.GemmaThinkingParser,
+    "hy_v4": hunyuan.HunyuanThinkingParser,
+    "kimi_k3": xtml.KimiK3ThinkingParser,
+    "minimax_m3": thinking.MiniMaxM3ThinkingParser,
+    "plamo3": plamo.PlamoThinkingParser,
+}
 
 Rows = Sequence[tuple[str, str, str, list[tuple[str, str]]]]
 """Format, text, content and calls."""
@@ -40,7 +90,7 @@ def minimax(*calls: tuple[str, str]) -> str:
     return f"{M3}<tool_call>\n{written}\n{M3}</tool_call>"
 
 
-def plamo(name: str, arguments: str) -> str:
+def plamo3(name: str, arguments: str) -> str:
     """Returns a call as PLaMo 3 writes it."""
     return (
         "<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>"
@@ -50,7 +100,7 @@ def plamo(name: str, arguments: str) -> str:
     )
 
 
-def hunyuan(name: str, pairs: str, suffix: str = "", separator: str = "") -> str:
+def hy(name: str, pairs: str, suffix: str = "", separator: str = "") -> str:
     """Returns a call as Hunyuan writes it; pairs are `key=value`, joined by `;`."""
     written = "".join(
         f"<arg_key{suffix}>{pair.partition('=')[0]}</arg_key{suffix}>"
@@ -219,9 +269,9 @@ NEWER_REPLIES: Rows = (
     (
         "hy_v3",
         "So.<tool_calls>\n"
-        + hunyuan("get_weather", "city=Paris;days=3", separator="<tool_sep>\n")
+        + hy("get_weather", "city=Paris;days=3", separator="<tool_sep>\n")
         + "\n"
-        + hunyuan("f", "", separator="<tool_sep>")
+        + hy("f", "", separator="<tool_sep>")
         + "\n</tool_calls>",
         "So.",
         [DAYS, EMPTY],
@@ -229,19 +279,19 @@ NEWER_REPLIES: Rows = (
     (
         "hy_v4",
         "So.<tool_calls:6124c78e>"
-        + hunyuan("get_weather", "city=Paris;days=3", ":6124c78e")
-        + hunyuan("f", "", ":6124c78e")
+        + hy("get_weather", "city=Paris;days=3", ":6124c78e")
+        + hy("f", "", ":6124c78e")
         + "</tool_calls:6124c78e>",
         "So.",
         [DAYS, EMPTY],
     ),
     (
         "hy_v4",
-        f"<tool_calls>{hunyuan('typed', 'text=</arg_value> x;list=[1]')}</tool_calls>",
+        f"<tool_calls>{hy('typed', 'text=</arg_value> x;list=[1]')}</tool_calls>",
         "",
         [("typed", '{"text": "</arg_value> x", "list": [1]}')],
     ),
-    ("hy_v4", "<tool_calls:x> no", "<tool_calls:x> no", []),
+    ("hy_v4", "<tool_calls:x> no", " no", []),
     # Ling 3, Laguna
     *[
         (
@@ -258,8 +308,8 @@ NEWER_REPLIES: Rows = (
     (
         "plamo3",
         "So. <|plamo:begin_tool_requests:plamo|>"
-        + plamo("get_weather", PARIS)
-        + plamo("f", "{}")
+        + plamo3("get_weather", PARIS)
+        + plamo3("f", "{}")
         + "<|plamo:end_tool_requests:plamo|><|plamo:tag|>",
         "So.",
         [WEATHER, EMPTY],
@@ -324,5 +374,69 @@ NEWER_REPLIES: Rows = (
         f"{PARIS}}}</dots_function_call>",
         "",
         [WEATHER],
+    ),
+)
+
+NEWER_REASONING: Sequence[tuple[str, str, str, str, str]] = (
+    # parser, end of the prompt, reply, reasoning, content
+    ("apertus", "", "<|inner_prefix|>Hm.<|inner_suffix|>Hi.", "Hm.", "Hi."),
+    ("apertus", "", "Hi.", "", "Hi."),
+    (
+        "cohere_command3",
+        "",
+        "<|START_THINKING|> A <co>rainbow</co: 0:[1]>.<|END_THINKING|>\n"
+        "<|START_RESPONSE|>foo <co>bar</co: 0:[1,2],1:[3]><|END_RESPONSE|>",
+        "A rainbow.",
+        "foo bar",
+    ),
+    (
+        "cohere_command4",
+        "<|START_THINKING|><|END_THINKING|>",
+        "<|START_TEXT|>Hi.<|END_TEXT|>",
+        "",
+        "Hi.",
+    ),
+    (
+        "gemma4",
+        "<|turn>model\n",
+        "<|channel>thought\nHm.\n<channel|>Hi.<turn|>",
+        "Hm.",
+        "Hi.",
+    ),
+    ("gemma4", "<|turn>model\n<|channel>thought\n", "Hm.<channel|>Hi.", "Hm.", "Hi."),
+    ("gemma4", "<|channel>thought\n<channel|>", "Hi.", "", "Hi."),
+    ("hy_v4", "<think:6124c78e>", "Hm.</think:6124c78e>Hi.", "Hm.", "Hi."),
+    ("hy_v4", "", "<think:a.b>Hm.</think:a.b>Hi. 1 <", "Hm.", "Hi. 1 <"),
+    ("hy_v4", "<think></think>", "Hi.", "", "Hi."),
+    (
+        "kimi_k3",
+        "<|open|>think<|sep|>",
+        "Hm.<|close|>think<|sep|><|open|>response<|sep|>Hi.<|close|>response<|sep|>"
+        "<|close|>message<|sep|><|end_of_msg|>",
+        "Hm.",
+        "Hi.",
+    ),
+    (
+        "kimi_k3",
+        "<|open|>response<|sep|>",
+        "Hi.<|close|>response<|sep|>",
+        "",
+        "Hi.",
+    ),
+    (  # the channel is not closed
+        "kimi_k3",
+        "<|open|>think<|sep|>",
+        "Hm.<|open|>response<|sep|>Hi.",
+        "Hm.",
+        "Hi.",
+    ),
+    ("minimax_m3", "<mm:think>", "Hm.</mm:think>Hi.", "Hm.", "Hi."),
+    ("minimax_m3", "", "</mm:think>Hi.", "", "Hi."),
+    (
+        "plamo3",
+        "",
+        "<|plamo:begin_think:plamo|>Hm.<|plamo:end_think:plamo|>Hi.<|plamo:tag|>",
+        "Hm.",
+        "Hi.",
     ),
 )
