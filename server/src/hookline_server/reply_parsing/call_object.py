@@ -5,7 +5,7 @@ from collections.abc import Callable, Container
 
 from hookline_metrics.front_end_parts import RepairKind
 from hookline_server.reply_parsing.json_mender import JsonMender
-from hookline_server.reply_parsing.parts import CallArguments, Repair
+from hookline_server.reply_parsing.parts import CallArguments, Content, Repair
 from hookline_server.reply_parsing.reader import Reader, Waits, decoded_string
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
@@ -93,7 +93,9 @@ class CallObject:
         """Reads a value; returns whether the object can still be a call."""
         character = yield from self._reader.peek()
         if self._has_begun or key in _OTHER_KEYS:
-            yield from _raw_value(self._reader)
+            value = yield from _raw_value(self._reader)
+            if self._has_begun and self._reader.is_over:
+                yield Content(value)  # a string without an end, and all behind it
         elif key in _NESTED_KEYS and character == "{":
             self._slips.append("markup")
             yield from self._reader.accept("{")
