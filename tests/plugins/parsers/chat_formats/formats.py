@@ -31,6 +31,12 @@ from hookline_server.reply_parsing.reasoning_parser import (
 )
 from hookline_server.reply_parsing.tool_parser import ToolParser, ToolParserContext
 
+from .newer_formats import (
+    NEWER_REASONING_PARSERS,
+    NEWER_REPLIES,
+    NEWER_TOOL_PARSERS,
+)
+
 TOOLS = ToolParserContext(
     tools={
         "get_weather": {
@@ -80,6 +86,7 @@ TOOL_PARSERS: dict[str, Callable[[ToolParserContext], ToolParser]] = {
     "seed_oss": qwen_coder.SeedParser,
     "step3": qwen_coder.Step3Parser,
     "xlam": hermes.XLamParser,
+    **NEWER_TOOL_PARSERS,
 }
 """Each parser by one of its names."""
 
@@ -92,6 +99,7 @@ REASONING_PARSERS: dict[str, Callable[[ReasoningParserContext], ReasoningParser]
     "openai_gptoss": harmony.HarmonyReasoningParser,
     "qwen3": thinking.ThinkingParser,
     "seed_oss": thinking.SeedThinkingParser,
+    **NEWER_REASONING_PARSERS,
 }
 
 
@@ -214,6 +222,7 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
         for name in TOOL_PARSERS
     ],
     *[(name, "", "", []) for name in TOOL_PARSERS],
+    *NEWER_REPLIES,
     # Hermes
     (
         "hermes",

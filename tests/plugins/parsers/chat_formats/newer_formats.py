@@ -9,7 +9,6 @@ from hookline_chat_formats import (
     elements,
     gemma,
     gigachat,
-    glm,
     hunyuan,
     plamo,
     qwen_coder,
@@ -25,20 +24,16 @@ from hookline_server.reply_parsing.tool_parser import ToolParser, ToolParserCont
 NEWER_TOOL_PARSERS: dict[str, Callable[[ToolParserContext], ToolParser]] = {
     "apertus": apertus.ApertusParser,
     "cohere_command3": cohere.CohereParser,
-    "cohere_command4": cohere.CohereParser,
     "deepseek_v41": qwen_coder.DeepSeekV41Parser,
     "dots": qwen_coder.DotsParser,
     "functiongemma": gemma.FunctionGemmaParser,
     "gemma4": gemma.GemmaParser,
     "gigachat3": gigachat.GigaChatParser,
-    "hy_v3": hunyuan.HunyuanParser,
     "hy_v4": hunyuan.HunyuanParser,
     "kimi_k3": xtml.KimiK3Parser,
-    "ling3": glm.GlmParser,
     "minicpm5": qwen_coder.MiniCpmParser,
     "minimax_m3": elements.MiniMaxM3Parser,
     "plamo3": plamo.PlamoParser,
-    "poolside_v1": glm.GlmParser,
 }
 NEWER_REASONING_PARSERS: dict[
     str, Callable[[ReasoningParserContext], ReasoningParser]
@@ -245,18 +240,15 @@ NEWER_REPLIES: Rows = (
         [DAYS, EMPTY],
     ),
     # Command
-    *[
-        (
-            name,
-            "<|START_ACTION|>[\n"
-            '    {"tool_call_id": "0", "tool_name": "get_weather", "parameters": '
-            f'{PARIS}}},\n    {{"tool_call_id": "1", "tool_name": "f", "parameters": {{}}}}'
-            "\n]<|END_ACTION|>",
-            "",
-            [WEATHER, EMPTY],
-        )
-        for name in ("cohere_command3", "cohere_command4")
-    ],
+    (
+        "cohere_command3",
+        "<|START_ACTION|>[\n"
+        '    {"tool_call_id": "0", "tool_name": "get_weather", "parameters": '
+        f'{PARIS}}},\n    {{"tool_call_id": "1", "tool_name": "f", "parameters": {{}}}}'
+        "\n]<|END_ACTION|>",
+        "",
+        [WEATHER, EMPTY],
+    ),
     (
         "cohere_command3",
         "<|START_RESPONSE|>It is <co>warm</co: 0:[1,2],1:[0]>, a</co>b </code>"
@@ -264,10 +256,10 @@ NEWER_REPLIES: Rows = (
         "It is warm, ab </code>",
         [],
     ),
-    ("cohere_command4", "<|START_TEXT|>It is <co>warm</co: 0:[1]>.<|END_TEXT|>", "It is warm.", []),
+    ("cohere_command3", "<|START_TEXT|>It is <co>warm</co: 0:[1]>.<|END_TEXT|>", "It is warm.", []),
     # Hunyuan
     (
-        "hy_v3",
+        "hy_v4",
         "So.<tool_calls>\n"
         + hy("get_weather", "city=Paris;days=3", separator="<tool_sep>\n")
         + "\n"
@@ -292,18 +284,6 @@ NEWER_REPLIES: Rows = (
         [("typed", '{"text": "</arg_value> x", "list": [1]}')],
     ),
     ("hy_v4", "<tool_calls:x> no", " no", []),
-    # Ling 3, Laguna
-    *[
-        (
-            name,
-            "So.<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris"
-            "</arg_value>\n<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n"
-            "</tool_call>\n<tool_call>f</tool_call>",
-            "So.",
-            [DAYS, EMPTY],
-        )
-        for name in ("ling3", "poolside_v1")
-    ],
     # PLaMo 3
     (
         "plamo3",

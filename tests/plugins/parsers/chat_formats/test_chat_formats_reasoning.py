@@ -13,6 +13,7 @@ from hookline_server.reply_parsing.reasoning_parser import (
 )
 
 from .formats import REASONING_PARSERS, Reply, read
+from .newer_formats import NEWER_REASONING
 from .test_chat_formats_calls import PIECES, cut
 
 ANALYSIS = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"
@@ -64,6 +65,7 @@ REPLIES = (
     ("ernie45", "", "Hm.</think>Hi.", "Hm.", "Hi."),
     # Later blocks are reasoning, and stray tags are nothing, but in code.
     ("qwen3", "<think>", "Hm.</think>Hi <think>So.</think> you.", "Hm.So.", "Hi you."),
+    *NEWER_REASONING,
 )
 
 
