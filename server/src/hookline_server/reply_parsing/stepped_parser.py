@@ -143,6 +143,8 @@ class SteppedToolParser(SteppedParser[ToolPart]):
             text = self._space + piece
             if self.follows_call:
                 text = text.lstrip()
+                if self.reader.is_over and self._is_cut_token(text):
+                    text = ""
                 self.follows_call = not text
             is_last = marker is None and self.reader.is_over
             sure = len(text) if is_last else self.certain_length(text)
@@ -156,6 +158,10 @@ class SteppedToolParser(SteppedParser[ToolPart]):
             elif marker is not None or is_last:
                 self.reader.record()
                 return marker
+
+    def _is_cut_token(self, text: str) -> bool:
+        """Returns whether a reply was cut short within the end of a call."""
+        return any(token.startswith(text) for token in self.control_tokens)
 
     def certain_length(self, text: str) -> int:
         """Returns how much of a text is content, whatever follows."""

@@ -18,6 +18,7 @@ from .formats import (
     WEATHER,
     call,
 )
+from .newer_cases import NEWER_CALLS, NEWER_SLIPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ CALLS = {
     "lfm2": '<|tool_call_start|>[get_weather(city="Paris")]<|tool_call_end|>',
     "olmo3": '<function_calls>\nget_weather(city="Paris")\n</function_calls>',
     "openai": f"<|start|>assistant{HEADER}{PARIS}<|call|>",
+    **NEWER_CALLS,
 }
 """A call in each format."""
 BARE = {
@@ -133,6 +135,7 @@ HERMES_ARGUMENTS = {
 """The arguments of a call of Hermes."""
 
 CASES: tuple[Case, ...] = (
+    *[Case(name, text, calls, content) for name, text, calls, content in NEWER_SLIPS],
     # A call ends reasoning that is never closed, in every format.
     *[
         Case(name, f"Hm, I look.\n{text}", W, reasoning="Hm, I look.", parser=parser)

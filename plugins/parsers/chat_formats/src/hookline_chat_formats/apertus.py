@@ -5,6 +5,7 @@ from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, Tool
 
 _BEGIN, _END = "<|tools_prefix|>", "<|tools_suffix|>"
 _BEGINS = Markers(_BEGIN)
+_NAME_KEYS = ("name", "function")
 
 
 class ApertusParser(SteppedToolParser):
@@ -37,7 +38,19 @@ class ApertusParser(SteppedToolParser):
         if not name or not (yield from self.reader.accept(":")):
             return None
         yield from self.reader.skip_space()
-        return name if (yield from self.reader.peek()) == "{" else None
+        if name in _NAME_KEYS and (yield from self.reader.peek()) == '"':
+            name = yield from self._named()
+        is_call = (yield from self.reader.peek()) == "{"
+        return name if is_call else None
+
+    def _named(self) -> Waits[str | None]:
+        """Reads a name that is a value, as others write it, up to the arguments."""
+        name = self.known((yield from self.reader.json_string()) or "")
+        for text in (",", '"arguments"', '"parameters"', ":"):
+            yield from self.reader.skip_space()
+            yield from self.reader.accept(text)
+        yield from self.reader.skip_space()
+        return name
 
     def _end(self) -> Waits[bool]:
         """Reads the end of the list; False if something else is there."""

@@ -4,9 +4,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
+from hookline_chat_formats.json_calls import json_calls
 from hookline_chat_formats.typed_values import as_json
 from hookline_chat_formats.value_types import alternatives, member_schema, takes
-from hookline_server.reply_parsing.parts import CallArguments
+from hookline_server.reply_parsing.parts import CallArguments, Repair
 from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
@@ -16,10 +17,13 @@ _MARK = "]<]minimax[>["
 _CALLS, _CALLS_END = f"{_MARK}<tool_call>", f"{_MARK}</tool_call>"
 _CALL, _CALL_END = f"{_MARK}<invoke name=", f"{_MARK}</invoke>"
 _OPEN = f"{_MARK}<"
-_BEGINS = Markers(_CALLS, _CALL)
+_ENDS = (_CALL_END, _CALLS_END)
+_BEGINS = Markers(_CALLS, _CALL, *_ENDS)
 _TAG_ENDS = Markers(">")
 _TAG = re.compile(re.escape(_MARK) + r"<(/?)([^<>]*)>")
 _NAME = re.compile(r"[\w.:-]+")
+_PARAMETER = re.compile(r"""parameter name=["']([^"']*)["']""")
+"""How MiniMax M2 opens an argument."""
 _ITEM = "item"
 """The name of a list's elements."""
 
@@ -39,21 +43,25 @@ class MiniMaxM3Parser(SteppedToolParser):
     """
 
     needs_special_tokens = False
-    control_tokens = (_CALLS, _CALLS_END, _CALL_END, _MARK)
+    control_tokens = (_MARK,)
 
     def steps(self) -> ToolSteps[None]:
-        while (marker := (yield from self.content_until(_BEGINS))) is not None:
+        while (marker := (yield from self.content_until(_BEGINS, _ENDS))) is not None:
             name = yield from self._name(marker)
             if name is None:
-                yield self.not_a_call(marker)
+                is_json = marker == _CALLS and (
+                    yield from json_calls(self, names=self.tools)
+                )
+                yield Repair("dialect") if is_json else self.not_a_call(marker)
                 continue
             yield self.begin_call(name)
             yield from self._arguments(self.tools.get(name, {}))
-            for end in (_CALL_END, _CALLS_END):
+            for end in _ENDS:
                 yield from self.reader.skip_space()
                 yield from self.reader.accept(end)
 
     def _name(self, marker: str) -> ToolSteps[str | None]:
+        """Reads the rest of a call's opening tag; None if there is no call."""
         if marker == _CALLS:
             yield from self.reader.skip_space()
             if not (yield from self.reader.accept(_CALL)):
@@ -66,10 +74,15 @@ class MiniMaxM3Parser(SteppedToolParser):
 
     def _arguments(self, root: Mapping[str, object]) -> ToolSteps[None]:
         """Yields the arguments; neighbours of one name are a list."""
+        yield from self.reader.skip_space()
+        if (yield from self.reader.is_at("{")):
+            yield from self.json_arguments()
+            yield Repair("markup")
+            return
         start, last, values = "{", "", list[str]()
         marker: str | None = ""
         while marker is not None and marker != _CALL_END:
-            name = yield from self._element()
+            name, tag = yield from self._element()
             if values and name != last:
                 yield CallArguments(f"{start}{_quoted(last)}: {_joined(values)}")
                 start, values = ", ", []
@@ -78,42 +91,50 @@ class MiniMaxM3Parser(SteppedToolParser):
             schema = member_schema(root, name, root)
             if isinstance(schema, Mapping) and schema.get("type") == "string":
                 yield CallArguments(f'{start}{_quoted(name)}: "')
-                marker, start = (yield from self._text(name)), ", "
+                marker, start = (yield from self._text(tag)), ", "
                 continue
-            text, marker = yield from self._inner(name)
+            text, marker = yield from self._inner(tag)
             last, values = name, [*values, _json(_read(text), schema, root)]
         if values:
             yield CallArguments(f"{start}{_quoted(last)}: {_joined(values)}")
             start = ", "
         yield CallArguments("{}" if start == "{" else "}")
 
-    def _text(self, name: str) -> ToolSteps[str | None]:
+    def _text(self, tag: str) -> ToolSteps[str | None]:
         """Yields a text as it arrives; returns what ended it."""
-        ends, marker = Markers(f"{_MARK}</{name}>", _CALL_END), None
+        ends, marker = Markers(f"{_MARK}</{tag}>", _CALL_END), None
         while marker is None and not self.reader.is_over:
             piece, marker = yield from self.reader.read_until(ends)
             yield CallArguments(_quoted(piece)[1:-1])
         yield CallArguments('"')
         return marker
 
-    def _element(self) -> ToolSteps[str | None]:
-        """Reads the opening tag of an argument; returns its name, None at the end."""
+    def _element(self) -> ToolSteps[tuple[str | None, str]]:
+        """Reads the opening tag of an argument.
+
+        Returns:
+            The argument's name, None at the end, and the tag's.
+        """
         yield from self.reader.skip_space()
         if (yield from self.reader.is_at(_CALL)) or (
             yield from self.reader.is_at(f"{_OPEN}/")
         ):
-            return None
+            return None, ""
         if not (yield from self.reader.accept(_OPEN)):
-            return None
+            return None, ""
         name = yield from self.reader.before(_TAG_ENDS)
         if name is None:  # it was cut short
             yield from self.reader.take_all()
+            return None, ""
         yield from self.reader.accept(">")
-        return name
+        if (named := _PARAMETER.fullmatch(name)) is None:
+            return name, name
+        yield Repair("dialect")
+        return named[1], "parameter"
 
-    def _inner(self, name: str) -> ToolSteps[tuple[str, str | None]]:
+    def _inner(self, tag: str) -> ToolSteps[tuple[str, str | None]]:
         """Reads what is inside an element, and what ends it, which it returns, too."""
-        opens, closes = f"{_OPEN}{name}>", f"{_MARK}</{name}>"
+        opens, closes = f"{_OPEN}{tag}>", f"{_MARK}</{tag}>"
         ends, depth = Markers(opens, closes, _CALL_END), 1
         pieces: list[str] = []
         while True:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from hookline_chat_formats.braced_values import BracedArguments
+from hookline_chat_formats.json_calls import json_calls
+from hookline_server.reply_parsing.parts import Repair
 from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
@@ -63,6 +65,8 @@ class GemmaParser(SteppedToolParser):
     def _call(self, *, is_bare: bool) -> ToolSteps[bool]:
         """Reads a call; `call` itself may be missing behind the token."""
         yield from self.reader.skip_space()
+        if not is_bare and (yield from self.reader.is_at("{")):
+            return (yield from self._json())
         if not (yield from self.reader.accept("call")) and is_bare:
             return False
         if not (yield from self.reader.accept(":")):
@@ -87,6 +91,15 @@ class GemmaParser(SteppedToolParser):
         for rest in (")", tags.closes) if is_round and is_braced else (tags.closes,):
             yield from self.reader.skip_space()
             yield from self.reader.accept(rest)
+        return True
+
+    def _json(self) -> ToolSteps[bool]:
+        """Reads a call as most models write it, of one of the request's functions."""
+        if not (yield from json_calls(self, names=self.tools)):
+            return False
+        yield Repair("dialect")
+        yield from self.reader.skip_space()
+        yield from self.reader.accept(self._tags.closes)
         return True
 
 

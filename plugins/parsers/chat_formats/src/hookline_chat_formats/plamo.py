@@ -33,7 +33,7 @@ class PlamoParser(DeepSeekV31Parser):
         call_end=_end("tool_arguments") + _end("tool_request"),
         calls_end=_end("tool_requests"),
     )
-    frames = (_TURN_END,)
+    frames = (_TURN_END, *map(_end, _NAMES))
 
     def __init__(self, context: ToolParserContext) -> None:
         super().__init__(context)

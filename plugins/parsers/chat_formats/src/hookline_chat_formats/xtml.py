@@ -11,7 +11,7 @@ from functools import partial
 
 from hookline_chat_formats.thinking import Tags, ThinkingParser
 from hookline_chat_formats.typed_values import ArgumentWriter
-from hookline_server.reply_parsing.parts import CallArguments
+from hookline_server.reply_parsing.parts import Content, Repair
 from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
@@ -45,7 +45,8 @@ class KimiK3Parser(SteppedToolParser):
         while (marker := (yield from self.content_until(_BEGINS))) is not None:
             name = (yield from self._attributes()).get("tool")
             if not name:
-                yield self.not_a_call(marker)
+                text = self.not_a_call("").text
+                yield Content(text.replace(_SEPARATOR, ""))
                 continue
             yield self.begin_call(name)
             yield from self._arguments(self.tools.get(name, {}))
@@ -79,6 +80,12 @@ class KimiK3Parser(SteppedToolParser):
                 yield from self.reader.accept(_JSON_END)
                 yield from self.reader.skip_space()
                 yield from self.reader.accept(_CALL_END)
+                return
+            elif (yield from self.reader.is_at("{")):
+                yield from self.json_arguments()
+                yield from self.reader.skip_space()
+                yield from self.reader.accept(_CALL_END)
+                yield Repair("markup")
                 return
             else:
                 yield from self.reader.accept(_CALL_END)
