@@ -41,11 +41,13 @@ class JsonMender:
         self.is_done = False
         self.repairs: list[RepairKind] = []
         self._step: Callable[[str, int], int] = self._value
+        self._return = self._step  # behind a comment
         self._out: list[str] = []
         self._open: list[str] = []  # what closes each list and object
         self._quote = '"'
         self._is_key = False
         self._is_text = False
+        self._has_rest = False
         self._held: list[str] = []  # what cannot be judged yet
         self._comma: list[str] = []  # a comma, and space, before a further value
 
@@ -59,7 +61,8 @@ class JsonMender:
     def push(self, text: str) -> str:
         """Reads on; returns the JSON that is certain so far."""
         rest = text[self.scan(text, 0) :]
-        if rest.strip():  # behind the value
+        if rest.strip() and not self._has_rest:  # behind the value
+            self._has_rest = True
             self.repairs.append("bracket")
         return self.mended()
 
@@ -93,6 +96,8 @@ class JsonMender:
         if character in _FOREIGN:
             self._end("bracket")
             return at
+        if character == "/":
+            return self._begin_comment(at)
         self._pass_comma()
         if character in _CLOSERS:
             self._open.append(_CLOSERS[character])
@@ -310,21 +315,28 @@ class JsonMender:
         return self._ended(at + 1)
 
     def _begin_comment(self, at: int) -> int:
-        self._mend("character")
         self._held, self._return = [], self._step
         self._step = self._comment
         return at
 
     def _comment(self, text: str, at: int) -> int:
-        """Leaves out `// …` and a line's end, or `/* … */`, or only a slash."""
+        """Leaves out `// …` and the line's end, or `/* … */`."""
         self._held = [*self._held[:2], *self._held[2:][-1:], text[at]]
         begin, end = "".join(self._held[:2]), "".join(self._held[2:])
         if begin not in ("/", "//", "/*"):
-            self._held, self._step = [], self._return
-            return at
+            return self._no_comment(at)
         if (begin == "//" and text[at] == "\n") or (begin == "/*" and end == "*/"):
+            self._mend("character")
             self._held, self._step = [], self._return
         return at + 1
+
+    def _no_comment(self, at: int) -> int:
+        """Goes on behind a slash, which may begin a text."""
+        self._held, self._step = [], self._return
+        if self._return == self._value:
+            self._pass_comma()
+            self._held, self._step, self._is_text = ["/"], self._word, True
+        return at
 
     # All of them
 
@@ -351,7 +363,7 @@ class JsonMender:
 
     def _end(self, kind: RepairKind) -> None:
         """Ends the value where it is."""
-        step = self._step
+        step = self._return if self._step == self._comment else self._step
         if step in (self._string, self._escape, self._unicode, self._closing):
             self._held = []  # half of an escape
             self._end_string()

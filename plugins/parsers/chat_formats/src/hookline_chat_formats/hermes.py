@@ -112,6 +112,10 @@ class TaggedJsonParser(SteppedToolParser):
     def _bare(self) -> ToolSteps[None]:
         """Reads calls at the start of a reply, where the tag may be missing."""
         yield from self.reader.skip_space()
+        for tag in self._tags.opens:
+            if (yield from self.reader.is_at(tag)):
+                yield self.not_a_call("")
+                return
         fence = yield from self.reader.accept(_FENCE)
         yield from self.reader.skip_space()
         if not (yield from json_calls(self, names=self.tools)):

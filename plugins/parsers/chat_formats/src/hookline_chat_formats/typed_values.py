@@ -35,7 +35,7 @@ class ArgumentWriter:
             schema: JSON schema of the arguments.
             has_lines: Whether the line break after the opening tag, and that before the
                 closing one, are not part of a value.
-            ends: What ends a value: its closing tag, or one of the call, and what may
+            ends: What ends a value: first its closing tag, or one of the call, and what may
                 come after it and white space, beside the end of the text; anything if
                 that is empty. Before anything else a tag is part of the value.
             word_end: May come after a tag that ends a value and a word; none if empty.
@@ -47,6 +47,7 @@ class ArgumentWriter:
         self._has_lines = has_lines
         self._followers = ends
         self._ends = Markers(*ends)
+        self._close = next(iter(ends))
         self._word_end = word_end
         self._written = 0
 
@@ -76,7 +77,7 @@ class ArgumentWriter:
             pieces.append(piece)
         if marker is not None:
             text = "".join(pieces)
-            if self._has_lines:
+            if self._has_lines or marker != self._close:
                 text = text.removesuffix("\n")
             schema = self._properties.get(key)
             yield CallArguments(start + as_json(text, schema, self._schema))
@@ -111,7 +112,8 @@ class ArgumentWriter:
             piece, marker = yield from self._take()
             text, line_end = line_end + piece, ""
             is_cut = marker is None and self._reader.is_over
-            if self._has_lines and text.endswith("\n") and not is_cut:
+            has_line_end = self._has_lines or marker not in (None, self._close)
+            if text.endswith("\n") and not is_cut and (marker is None or has_line_end):
                 text, line_end = text[:-1], "\n"
             if text:
                 yield CallArguments(json.dumps(text, ensure_ascii=False)[1:-1])
