@@ -41,7 +41,7 @@ CASES = {
     '"Paris"': ('{"value": "Paris"}', ("shape",)),
     '"{\\"a\\": 1}"': ('{"a": 1}', ("shape",)),
     "[1, 2": ('{"value": [1, 2]}', ("shape", "cut")),
-    '{"a": 1</tool_call>': ('{"a": 1}', ("bracket", "bracket")),
+    '{"a": 1</tool_call>': ('{"a": 1}', ("bracket",)),
 }
 
 

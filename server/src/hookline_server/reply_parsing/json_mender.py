@@ -35,6 +35,7 @@ class JsonMender:
     Attributes:
         is_done: Whether the value has ended.
         repairs: Which slips were mended, in their order.
+        rest: What follows the value in the text that was pushed last.
     """
 
     def __init__(self) -> None:
@@ -47,7 +48,7 @@ class JsonMender:
         self._quote = '"'
         self._is_key = False
         self._is_text = False
-        self._has_rest = False
+        self.rest = ""
         self._held: list[str] = []  # what cannot be judged yet
         self._comma: list[str] = []  # a comma, and space, before a further value
 
@@ -60,10 +61,7 @@ class JsonMender:
 
     def push(self, text: str) -> str:
         """Reads on; returns the JSON that is certain so far."""
-        rest = text[self.scan(text, 0) :]
-        if rest.strip() and not self._has_rest:  # behind the value
-            self._has_rest = True
-            self.repairs.append("bracket")
+        self.rest = text[self.scan(text, 0) :]
         return self.mended()
 
     def mended(self) -> str:
@@ -110,8 +108,8 @@ class JsonMender:
         return at
 
     def _without_value(self, character: str, at: int, *, is_item: bool) -> int:
-        if is_item and character == ",":
-            self._mend("comma")
+        if is_item and (character == "," or character not in self._open):
+            self._mend("comma" if character == "," else "bracket")
             return at + 1
         if not is_item:
             self._mend("literal", "null")
@@ -237,8 +235,7 @@ class JsonMender:
             return at
         character = text[at]
         if character in "}]":
-            self._step = self._after
-            return at
+            return self._without_value(character, at, is_item=True)
         if character in _FOREIGN or character in "{[":
             self._end("bracket")
             return at
@@ -422,6 +419,11 @@ class ArgumentsMender:
             self._object, text = self._mender(), "".join(self._held)
         return self._object.push(text)
 
+    @property
+    def rest(self) -> str:
+        """What follows the object in the text that was pushed last."""
+        return "" if self._object is None else self._object.rest
+
     def finish(self) -> str:
         """Returns the end of the object."""
         if self._object is None:
@@ -440,6 +442,8 @@ class ArgumentsMender:
         self.repairs.append("shape")
         mender = self._mender()
         value = mender.push(text) + mender.finish()
+        if mender.rest.strip():
+            value = json.dumps(text, ensure_ascii=False)
         if value.startswith('"'):
             inner = str(json.loads(value)).strip()
             if inner.startswith("{"):

@@ -126,9 +126,12 @@ class PythonicParser(SteppedToolParser):
                 break
             yield from self.reader.skip_space()
             yield from self.reader.accept(",")
+            self.reader.record()
             key = yield from self._key(positions)
         if not self.reader.is_over:
             yield CallArguments("}" if count else "{}")
+        if key is None:
+            yield self.not_a_call("")
         return True
 
     def _positions(self, name: str) -> Iterator[str]:

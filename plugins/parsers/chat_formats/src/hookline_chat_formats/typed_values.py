@@ -75,8 +75,8 @@ class ArgumentWriter:
         while marker is None and not self._reader.is_over:
             piece, marker = yield from self._take()
             pieces.append(piece)
-        if marker is not None:
-            text = "".join(pieces)
+        text = "".join(pieces)
+        if marker is not None or text.strip():
             if self._has_lines or marker != self._close:
                 text = text.removesuffix("\n")
             schema = self._properties.get(key)
