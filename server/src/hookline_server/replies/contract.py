@@ -28,10 +28,17 @@ class Contract:
             count: Counts a repair.
         """
         self._count = count
-        self._markers = Markers(*control_tokens) if control_tokens else None
+        self._tokens: tuple[str, ...] = ()
+        self._markers: Markers | None = None
+        self.leave_out(control_tokens)
         self._arguments: ArgumentsMender | None = None
         self._text: type[Content | Reasoning] = Content
         self._held = ""  # may be the start of a control token
+
+    def leave_out(self, control_tokens: Collection[str]) -> None:
+        """Leaves out other tokens, too: what one parser leaves out may join them."""
+        self._tokens = tuple(dict.fromkeys((*self._tokens, *control_tokens)))
+        self._markers = Markers(*self._tokens) if self._tokens else None
 
     def kept(self, parts: Iterable[Part | Repair]) -> Iterator[Part]:
         """Yields what becomes of the next parts."""
@@ -55,7 +62,7 @@ class Contract:
         """Yields the end of a call's arguments, or a text that was held back."""
         if self._arguments is not None:
             rest = self._arguments.finish()
-            self._count_repairs()
+            self._count_repairs(self._arguments)
             self._arguments = None
             yield CallArguments(rest)
         if self._held:
@@ -63,25 +70,35 @@ class Contract:
             yield self._text(held)
 
     def _mended(self, text: str) -> Iterator[Part]:
-        assert self._arguments is not None, "a call has begun"
-        yield CallArguments(self._arguments.push(text))
-        self._count_repairs()
+        """Yields what becomes of arguments; what follows their object is content."""
+        arguments, rest = self._arguments, text
+        if arguments is not None:
+            yield CallArguments(arguments.push(text))
+            self._count_repairs(arguments)
+            rest = arguments.rest
+            if rest.strip():
+                self._count("bracket")
+                yield from self.end()
+                self._text = Content
+        if rest.strip() or arguments is None:
+            yield from self._without_tokens(rest)
 
-    def _count_repairs(self) -> None:
-        assert self._arguments is not None, "a call has begun"
-        for kind in self._arguments.repairs:
+    def _count_repairs(self, arguments: ArgumentsMender) -> None:
+        for kind in arguments.repairs:
             self._count(kind)
-        self._arguments.repairs.clear()
+        arguments.repairs.clear()
 
     def _without_tokens(self, text: str) -> Iterator[Part]:
         if self._markers is None:
             yield self._text(text)
             return
-        text, at = self._held + text, 0
-        while (found := self._markers.search(text, at)) is not None:
+        text = self._held + text
+        while (found := self._markers.search(text, 0)) is not None:
             self._count("tag")
-            yield self._text(text[at : found.start()])
-            at = found.end()
-        sure = self._markers.undecided(text, at)
+            before = text[: found.start()]  # may end with the start of another
+            sure = self._markers.undecided(before, 0)
+            yield self._text(before[:sure])
+            text = before[sure:] + text[found.end() :]
+        sure = self._markers.undecided(text, 0)
         self._held = text[sure:]
-        yield self._text(text[at:sure])
+        yield self._text(text[:sure])

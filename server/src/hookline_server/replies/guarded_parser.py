@@ -42,6 +42,7 @@ class GuardedParser:
     follows, is content.
 
     Attributes:
+        control_tokens: Texts that are left out of content and reasoning.
         ends: Texts that end the reasoning, if the parser finds that.
     """
 
@@ -56,10 +57,15 @@ class GuardedParser:
         self._seconds_left = MOST_SECONDS
         self._has_call = False
         self.ends = _texts(inner, "ends")
+        self.control_tokens = _texts(inner, "control_tokens")
         self._contract = Contract(
-            _texts(inner, "control_tokens"),
+            self.control_tokens,
             lambda repair: failures.add_repair(kind, name, repair),
         )
+
+    def follow(self, first: "GuardedParser") -> None:
+        """Prepares for the content of another parser, which leaves out texts."""
+        self._contract.leave_out(first.control_tokens)
 
     @property
     def is_reasoning(self) -> bool:

@@ -43,6 +43,8 @@ class ReplyReader:
         self._tools = tools
         self._is_parallel = is_parallel
         self._is_forced = is_forced
+        if reasoning is not None and tools is not None:
+            reasoning.follow(tools)
         self._calls = 0
         self.reasoning_tokens = 0
 

@@ -134,10 +134,12 @@ class CallObject:
             yield from self._parser.json_arguments()
             return
         arguments = yield from _raw_value(self._reader)
+        if not arguments.strip():
+            return
         if character in ("'", '"'):  # JSON within a string
             self._slips.append("shape")
             arguments = decoded_string(arguments)
-        self._early = "{}" if arguments in ("", "null", "None") else arguments
+        self._early = "{}" if arguments in ("null", "None") else arguments
         if self._name is not None and not self._reader.is_over:
             yield from self._begin()
             yield CallArguments(self._early)

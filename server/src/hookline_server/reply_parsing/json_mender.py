@@ -35,17 +35,20 @@ class JsonMender:
     Attributes:
         is_done: Whether the value has ended.
         repairs: Which slips were mended, in their order.
+        rest: What follows the value in the text that was pushed last.
     """
 
     def __init__(self) -> None:
         self.is_done = False
         self.repairs: list[RepairKind] = []
         self._step: Callable[[str, int], int] = self._value
+        self._return = self._step  # behind a comment
         self._out: list[str] = []
         self._open: list[str] = []  # what closes each list and object
         self._quote = '"'
         self._is_key = False
         self._is_text = False
+        self.rest = ""
         self._held: list[str] = []  # what cannot be judged yet
         self._comma: list[str] = []  # a comma, and space, before a further value
 
@@ -58,9 +61,7 @@ class JsonMender:
 
     def push(self, text: str) -> str:
         """Reads on; returns the JSON that is certain so far."""
-        rest = text[self.scan(text, 0) :]
-        if rest.strip():  # behind the value
-            self.repairs.append("bracket")
+        self.rest = text[self.scan(text, 0) :]
         return self.mended()
 
     def mended(self) -> str:
@@ -93,6 +94,8 @@ class JsonMender:
         if character in _FOREIGN:
             self._end("bracket")
             return at
+        if character == "/":
+            return self._begin_comment(at)
         self._pass_comma()
         if character in _CLOSERS:
             self._open.append(_CLOSERS[character])
@@ -105,8 +108,8 @@ class JsonMender:
         return at
 
     def _without_value(self, character: str, at: int, *, is_item: bool) -> int:
-        if is_item and character == ",":
-            self._mend("comma")
+        if is_item and (character == "," or character not in self._open):
+            self._mend("comma" if character == "," else "bracket")
             return at + 1
         if not is_item:
             self._mend("literal", "null")
@@ -232,8 +235,7 @@ class JsonMender:
             return at
         character = text[at]
         if character in "}]":
-            self._step = self._after
-            return at
+            return self._without_value(character, at, is_item=True)
         if character in _FOREIGN or character in "{[":
             self._end("bracket")
             return at
@@ -310,21 +312,28 @@ class JsonMender:
         return self._ended(at + 1)
 
     def _begin_comment(self, at: int) -> int:
-        self._mend("character")
         self._held, self._return = [], self._step
         self._step = self._comment
         return at
 
     def _comment(self, text: str, at: int) -> int:
-        """Leaves out `// …` and a line's end, or `/* … */`, or only a slash."""
+        """Leaves out `// …` and the line's end, or `/* … */`."""
         self._held = [*self._held[:2], *self._held[2:][-1:], text[at]]
         begin, end = "".join(self._held[:2]), "".join(self._held[2:])
         if begin not in ("/", "//", "/*"):
-            self._held, self._step = [], self._return
-            return at
+            return self._no_comment(at)
         if (begin == "//" and text[at] == "\n") or (begin == "/*" and end == "*/"):
+            self._mend("character")
             self._held, self._step = [], self._return
         return at + 1
+
+    def _no_comment(self, at: int) -> int:
+        """Goes on behind a slash, which may begin a text."""
+        self._held, self._step = [], self._return
+        if self._return == self._value:
+            self._pass_comma()
+            self._held, self._step, self._is_text = ["/"], self._word, True
+        return at
 
     # All of them
 
@@ -351,7 +360,7 @@ class JsonMender:
 
     def _end(self, kind: RepairKind) -> None:
         """Ends the value where it is."""
-        step = self._step
+        step = self._return if self._step == self._comment else self._step
         if step in (self._string, self._escape, self._unicode, self._closing):
             self._held = []  # half of an escape
             self._end_string()
@@ -410,6 +419,11 @@ class ArgumentsMender:
             self._object, text = self._mender(), "".join(self._held)
         return self._object.push(text)
 
+    @property
+    def rest(self) -> str:
+        """What follows the object in the text that was pushed last."""
+        return "" if self._object is None else self._object.rest
+
     def finish(self) -> str:
         """Returns the end of the object."""
         if self._object is None:
@@ -428,6 +442,8 @@ class ArgumentsMender:
         self.repairs.append("shape")
         mender = self._mender()
         value = mender.push(text) + mender.finish()
+        if mender.rest.strip():
+            value = json.dumps(text, ensure_ascii=False)
         if value.startswith('"'):
             inner = str(json.loads(value)).strip()
             if inner.startswith("{"):

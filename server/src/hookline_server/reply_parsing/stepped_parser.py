@@ -137,7 +137,6 @@ class SteppedToolParser(SteppedParser[ToolPart]):
             strays: Those that end a call. They are left out, unless they belong to a
                 marker that was content, or are within code.
         """
-        self._space = ""
         while True:
             piece, marker = yield from self.reader.read_until(markers)
             text = self._space + piece
@@ -185,10 +184,16 @@ class SteppedToolParser(SteppedParser[ToolPart]):
         return self._code.is_open
 
     def not_a_call(self, marker: str) -> Content:
-        """Returns what was read since the marker, including what was left out."""
+        """Returns what was read since the marker, including what was left out.
+
+        White space at its end follows later, if no call does.
+        """
         self.follows_call = False
         self._unclosed += bool(marker)
-        return self._content(self._space + marker + self.reader.recorded())
+        text = self._space + marker + self.reader.recorded()
+        sure = without_space(text)
+        self._space = text[sure:]
+        return self._content(text[:sure])
 
     def begins_anew(self, marker: str) -> Content:
         """Returns a marker that has ended the reasoning; the reader records."""

@@ -263,7 +263,7 @@ CASES: tuple[Case, ...] = (
     Case("qwen3_coder", QWEN_CALL.replace("=city", ' name="city"'), W),
     Case("qwen3_coder", QWEN_CALL.replace("\n</parameter>", ""), W),
     Case("qwen3_coder", QWEN_CALL.replace("</parameter>\n</function>\n", ""), W),
-    Case("qwen3_coder", "A <function=name> has </tool_call>.", (), "A <function=name> has ."),
+    Case("qwen3_coder", "A <function=name> has </tool_call>.", (), "A <function=name> has </tool_call>."),
     Case("qwen3_coder", "Use `</tool_call>`.", (), "Use `</tool_call>`."),
     # MiniMax, DeepSeek V3.2, Seed-OSS, Step 3
     Case("minimax_m2", MINIMAX_CALL.replace('"', "'"), W),

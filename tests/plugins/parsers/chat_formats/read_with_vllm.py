@@ -14,6 +14,7 @@ from typing import Any
 PIECES = re.compile(
     r"]<]minimax\[>\[|</?[^<>\s\"]{1,60}>|\[/?[A-Z_]+\]|[^<\]\[]", re.DOTALL
 )
+SUFFIX = re.compile(r"<tool_calls(:[^\s>]+)>")
 TAGS = (
     *("<think>", "</think>", "<assistant>", "<tool_call>", "</tool_call>"),
     *("<tool_calls>", "</tool_calls>", "<|START_THINKING|>", "<|END_THINKING|>"),
@@ -31,13 +32,13 @@ TAGS = (
 class Tokenizer:
     """Tags are tokens, as are single characters."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        tags = {tag: None for text in texts for tag in PIECES.findall(text)}
-        self._tokens = list(dict.fromkeys((*TAGS, *tags)))
+    def __init__(self, text: str) -> None:
+        self._tokens = list(dict.fromkeys((*PIECES.findall(text), *TAGS)))
         self._ids = {token: at for at, token in enumerate(self._tokens)}
         self.all_special_tokens = [*TAGS]
         self.all_special_ids = [self._ids[token] for token in TAGS]
-        self.init_kwargs: dict[str, object] = {}
+        suffix = SUFFIX.search(text)
+        self.init_kwargs = {"token_suffix": suffix[1] if suffix else ""}
         self.name_or_path = ""
         self.is_fast = True
 
@@ -69,8 +70,9 @@ class Tokenizer:
         return len(self._tokens)
 
 
-def read(case: Mapping[str, Any], tools: Sequence[object], tokenizer: Tokenizer) -> Any:
+def read(case: Mapping[str, Any], tools: Sequence[object]) -> Any:
     """Returns content, reasoning and calls of one reply, or what went wrong."""
+    tokenizer = Tokenizer(case["text"])
     protocol = import_module("vllm.entrypoints.openai.chat_completion.protocol")
     manager = import_module("vllm.parser").ParserManager
     request = protocol.ChatCompletionRequest(
@@ -79,10 +81,10 @@ def read(case: Mapping[str, Any], tools: Sequence[object], tokenizer: Tokenizer)
     try:
         made = manager.get_parser(
             tool_parser_name=case["tool"],
-            reasoning_parser_name=case["reasoning"],
+            reasoning_parser_name=None,
             enable_auto_tools=True,
         )
-        parser = made(tokenizer, request.tools, chat_template_kwargs=case["template"])
+        parser = made(tokenizer, request.tools, chat_template_kwargs={})
         reasoning, content, calls = parser.parse(
             case["text"],
             request,
@@ -102,8 +104,7 @@ def main() -> None:
         {"type": "function", "function": {"name": name, "parameters": schema}}
         for name, schema in given["tools"].items()
     ]
-    tokenizer = Tokenizer([case["text"] for case in given["cases"]])
-    found = [read(case, tools, tokenizer) for case in given["cases"]]
+    found = [read(case, tools) for case in given["cases"]]
     sys.stdout.write(json.dumps(found))
 
 

@@ -1,5 +1,6 @@
 """Calls behind a tag in the format of any model: models confuse them."""
 
+from collections.abc import Container, Iterable
 from enum import Enum, auto
 
 from hookline_chat_formats.json_calls import json_calls
@@ -18,7 +19,12 @@ class Dialect(Enum):
 
 
 def any_call(
-    parser: SteppedToolParser, own: Dialect, tags: ParameterTags = QWEN
+    parser: SteppedToolParser,
+    own: Dialect,
+    names: Container[str] | None = None,
+    *,
+    tags: ParameterTags = QWEN,
+    closes: Iterable[str] = QWEN.closes,
 ) -> ToolSteps[bool]:
     """Yields the calls behind an opening tag; returns whether there was one.
 
@@ -28,14 +34,17 @@ def any_call(
     Args:
         parser: The parser, whose reader is behind the tag.
         own: The parser's format.
+        names: Functions that count as calls in that format, if it is JSON; None takes
+            any name.
         tags: The tags of parameters.
+        closes: Tags behind the calls, which may be missing.
     """
     reader = parser.reader
     yield from reader.skip_space()
     character = yield from reader.peek()
     if character in ("{", "["):
         dialect = Dialect.JSON
-        names = None if own is dialect else parser.tools
+        names = names if own is dialect else parser.tools
         is_call = yield from json_calls(parser, names=names)
     elif (yield from ParameterCall(parser, tags).is_next()):
         dialect = Dialect.PARAMETERS
@@ -47,6 +56,12 @@ def any_call(
     else:
         dialect = Dialect.KEYS
         is_call = yield from KeyValueCall(parser).steps(needs_known=own is not dialect)
-    if is_call and dialect is not own:
+    if not is_call:
+        return False
+    if dialect is not own:
         yield Repair("dialect")
-    return is_call
+    if parser.follows_call:
+        for close in closes:
+            yield from reader.skip_space()
+            yield from reader.accept(close)
+    return True

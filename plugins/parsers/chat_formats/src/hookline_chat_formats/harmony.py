@@ -7,7 +7,7 @@ message ends the one before.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hookline.structured_outputs import ReasoningSpan
 from hookline_server.reply_parsing.parts import (
@@ -94,6 +94,8 @@ class Messages:
         recipient = _RECIPIENT.search(whole)
         called = None if recipient is None else (recipient[1] or "", recipient[2])
         if found == _MESSAGE:
+            if text := _no_header(header[1:-2:2]):
+                yield Content(text)
             call = called and self._begin_call(*called)
             if isinstance(call, CallBegun):
                 yield call
@@ -116,8 +118,7 @@ class Messages:
             yield CallArguments(brace + arguments)
             yield Repair("markup")
             return
-        text = "".join(each for each in texts if not _HEADER.fullmatch(each))
-        if text:
+        if text := _no_header(texts):
             yield Content(text)
 
     def _header(self) -> Waits[tuple[str, str | None]]:
@@ -147,6 +148,11 @@ class Messages:
             yield Repair("markup")
             return marker
         return None
+
+
+def _no_header(texts: Iterable[str]) -> str:
+    """Returns what in a header cannot belong to one."""
+    return "".join(each for each in texts if not _HEADER.fullmatch(each))
 
 
 class HarmonyToolParser(SteppedToolParser):

@@ -97,21 +97,17 @@ class TaggedJsonParser(SteppedToolParser):
                 yield from self._after(marker)
 
     def _after(self, marker: str) -> ToolSteps[None]:
-        yield from self.reader.skip_space()
-        if self._names is None:
-            is_call = yield from any_call(self, Dialect.JSON)
-        else:
-            is_call = yield from json_calls(self, names=self._names)
-        if not is_call:
+        closes = self._tags.closes
+        if not (yield from any_call(self, Dialect.JSON, self._names, closes=closes)):
             yield self.not_a_call(marker)
-        elif self.follows_call:
-            for close in self._tags.closes:
-                yield from self.reader.skip_space()
-                yield from self.reader.accept(close)
 
     def _bare(self) -> ToolSteps[None]:
         """Reads calls at the start of a reply, where the tag may be missing."""
         yield from self.reader.skip_space()
+        for tag in self._tags.opens:
+            if (yield from self.reader.is_at(tag)):
+                yield self.not_a_call("")
+                return
         fence = yield from self.reader.accept(_FENCE)
         yield from self.reader.skip_space()
         if not (yield from json_calls(self, names=self.tools)):

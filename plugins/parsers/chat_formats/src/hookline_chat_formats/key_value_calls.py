@@ -80,7 +80,7 @@ class KeyValueCall:
                 break
             yield from self._tags(_KEY_END)
             yield from self._reader.skip_space()
-            if not (yield from self._tags(_VALUE, has_space=False)):
+            if not (yield from self._reader.accept(_VALUE)):
                 self._has_slips = True
             end, key = (yield from writer.value(key)), ""
             self._has_slips = self._has_slips or end in (KEY, CLOSE)
@@ -112,12 +112,11 @@ class KeyValueCall:
         key = yield from self._reader.before(_AFTER_KEY, _SHORT_NAME)
         return (key or "").strip()
 
-    def _tags(self, *tags: str, has_space: bool = True) -> Waits[int]:
+    def _tags(self, *tags: str) -> Waits[int]:
         """Reads tags, and white space beside them; returns their number."""
         count = 0
         while True:
-            if has_space:
-                yield from self._reader.skip_space()
+            yield from self._reader.skip_space()
             for tag in tags:
                 if (yield from self._reader.accept(tag)):
                     count += 1

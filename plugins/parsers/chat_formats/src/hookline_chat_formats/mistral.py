@@ -30,10 +30,13 @@ class MistralParser(SteppedToolParser):
     def steps(self) -> ToolSteps[None]:
         self.reader.record()
         yield from self.reader.skip_space()
-        if (yield from json_calls(self, names=self.tools, make_id=_make_id)):
-            yield Repair("markup")
-        else:
+        is_tagged = yield from self.reader.is_at(_CALLS)
+        if is_tagged or not (
+            yield from json_calls(self, names=self.tools, make_id=_make_id)
+        ):
             yield self.not_a_call("")
+        else:
+            yield Repair("markup")
         while (marker := (yield from self.content_until(_MARKERS, _STRAYS))) is not None:
             yield from self.reader.skip_space()
             if (yield from self.reader.peek()) in ("[", "{"):

@@ -9,8 +9,9 @@ from hookline_server.reply_parsing.reader import Markers, Waits
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
 _NAME = re.compile(r"[\w.:-]+")
-_TAG_ENDS = Markers(">")
+_TAG_ENDS = Markers(">", "<")
 _QUOTES = ("'", '"')
+_NOT_IN_TEXTS = (":", "|", "｜", "longcat", "[TOOL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +91,8 @@ class ParameterTags:
 
 
 def is_control(tag: str) -> bool:
-    """Returns whether a tag has a character that tags of text do not have."""
-    return tag.startswith("<") and any(each in tag for each in ":|｜")
+    """Returns whether a tag is one that nobody would write in a text."""
+    return tag[:1] in ("<", "[") and any(each in tag for each in _NOT_IN_TEXTS)
 
 
 QWEN = ParameterTags(style="qwen_xml")
@@ -146,9 +147,8 @@ class ParameterCall:
     def _named(self) -> Waits[tuple[str, str]]:
         """Reads the rest of a tag; returns the name in it, and what follows that."""
         head = yield from self._reader.before(_TAG_ENDS)
-        if head is None:
+        if head is None or not (yield from self._reader.accept(">")):
             return "", ""
-        yield from self._reader.accept(">")
         head, attributes = head.strip(), ""
         if not head.startswith(_QUOTES):
             if self._tags.name_end.startswith('"'):
@@ -183,8 +183,10 @@ class ParameterCall:
                 yield from self._accepted(*tags.parameter_begins)
             ):
                 break
+            self._reader.record()
             key, attributes = yield from self._named()
             if not key:
+                yield self._parser.not_a_call("")
                 return
             is_text = 'string="true"' in attributes if "string=" in attributes else None
             end = yield from writer.value(key, is_text=is_text)

@@ -83,6 +83,9 @@ class PythonicParser(SteppedToolParser):
             if has_calls and (yield from self._end(is_list=is_list)):
                 return
             is_first_slip = not (has_calls or is_list) and self._tags.has_brackets
+            if is_first_slip and not (yield from self.reader.is_word("(")):
+                yield self.not_a_call(marker)
+                return
             if not (yield from self._call(needs_known=needs_known or is_first_slip)):
                 yield self.not_a_call("" if has_calls else marker)
                 return
@@ -123,9 +126,12 @@ class PythonicParser(SteppedToolParser):
                 break
             yield from self.reader.skip_space()
             yield from self.reader.accept(",")
+            self.reader.record()
             key = yield from self._key(positions)
         if not self.reader.is_over:
             yield CallArguments("}" if count else "{}")
+        if key is None:
+            yield self.not_a_call("")
         return True
 
     def _positions(self, name: str) -> Iterator[str]:

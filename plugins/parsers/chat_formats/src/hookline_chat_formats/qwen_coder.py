@@ -66,7 +66,12 @@ class ParameterTagsParser(SteppedToolParser):
         for text in (*self._tags.opens, *self._tags.prefixes):
             yield from self.reader.skip_space()
             yield from self.reader.accept(text)
-        return (yield from any_call(self, Dialect.PARAMETERS, self._tags))
+        tags = self._tags
+        return (
+            yield from any_call(
+                self, Dialect.PARAMETERS, tags=tags, closes=tags.closes
+            )
+        )
 
 
 QwenCoderParser = ParameterTagsParser

@@ -37,8 +37,12 @@ class ArgumentWriter:
             schema: JSON schema of the arguments.
             has_lines: Whether the line break after the opening tag, and that before the
                 closing one, are not part of a value.
+<<<<<<< HEAD
             has_sections: Whether a value may be a section of XML, `<![CDATA[…]]>`.
             ends: What ends a value: its closing tag, or one of the call, and what may
+=======
+            ends: What ends a value: first its closing tag, or one of the call, and what may
+>>>>>>> parsers
                 come after it and white space, beside the end of the text; anything if
                 that is empty. Before anything else a tag is part of the value.
             word_end: May come after a tag that ends a value and a word; none if empty.
@@ -51,6 +55,7 @@ class ArgumentWriter:
         self._has_sections = has_sections
         self._followers = ends
         self._ends = Markers(*ends)
+        self._close = next(iter(ends))
         self._word_end = word_end
         self._written = 0
 
@@ -80,9 +85,9 @@ class ArgumentWriter:
         while marker is None and not self._reader.is_over:
             piece, marker = yield from self._take()
             pieces.append(piece)
-        if marker is not None:
-            text = "".join(pieces)
-            if self._has_lines:
+        text = "".join(pieces)
+        if marker is not None or text.strip():
+            if self._has_lines or marker != self._close:
                 text = text.removesuffix("\n")
             schema = self._properties.get(key)
             yield CallArguments(start + as_json(text, schema, self._schema))
@@ -131,7 +136,8 @@ class ArgumentWriter:
             piece, marker = yield from self._take()
             text, line_end = line_end + piece, ""
             is_cut = marker is None and self._reader.is_over
-            if self._has_lines and text.endswith("\n") and not is_cut:
+            has_line_end = self._has_lines or marker not in (None, self._close)
+            if text.endswith("\n") and not is_cut and (marker is None or has_line_end):
                 text, line_end = text[:-1], "\n"
             if text:
                 yield CallArguments(json.dumps(text, ensure_ascii=False)[1:-1])
