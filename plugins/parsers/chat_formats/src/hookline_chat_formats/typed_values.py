@@ -37,12 +37,8 @@ class ArgumentWriter:
             schema: JSON schema of the arguments.
             has_lines: Whether the line break after the opening tag, and that before the
                 closing one, are not part of a value.
-<<<<<<< HEAD
             has_sections: Whether a value may be a section of XML, `<![CDATA[…]]>`.
-            ends: What ends a value: its closing tag, or one of the call, and what may
-=======
             ends: What ends a value: first its closing tag, or one of the call, and what may
->>>>>>> parsers
                 come after it and white space, beside the end of the text; anything if
                 that is empty. Before anything else a tag is part of the value.
             word_end: May come after a tag that ends a value and a word; none if empty.
