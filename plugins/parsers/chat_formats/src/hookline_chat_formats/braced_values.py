@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from hookline_chat_formats.typed_values import as_json
 from hookline_chat_formats.value_types import member_schema, takes
-from hookline_server.reply_parsing.parts import CallArguments
+from hookline_server.reply_parsing.parts import CallArguments, Content
 from hookline_server.reply_parsing.reader import Markers, Waits
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
@@ -99,19 +99,23 @@ class BracedArguments:
                 return True
         return self._reader.is_over
 
-    def _key(self) -> Waits[str | None]:
-        """Reads a key and its colon, or what is no key."""
+    def _key(self) -> ToolSteps[str | None]:
+        """Reads a key and its colon, or what is no key: words are content."""
         key = yield from self._reader.json_string()
         if key is None and (yield from self._reader.accept(self._delimiter)):
             key = yield from self._reader.before(self._text_ends)
             yield from self._reader.accept(self._delimiter)
         if key is None:
             key = yield from self._reader.before(self._key_ends)
+        text = key or ""
         if key is None:
-            yield from self._reader.take_all()
-            return None
+            text = "".join((yield from self._until(self._key_ends)))
         yield from self._reader.skip_space()
-        return key.strip() if (yield from self._reader.accept(":")) else None
+        if key is not None and (yield from self._reader.accept(":")):
+            return key.strip()
+        if len(text.split()) > 1:
+            yield Content(text)
+        return None
 
     def _value(self, schema: object, levels: int) -> ToolSteps[None]:
         yield from self._reader.skip_space()

@@ -16,8 +16,9 @@ from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
 _OPEN, _CLOSE, _SEPARATOR = "<|open|>", "<|close|>", "<|sep|>"
-_SEPARATORS = Markers(_SEPARATOR)
+_HEADER_ENDS = Markers(_OPEN, _CLOSE, _SEPARATOR)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
+_WORD = re.compile(r"\w")
 
 
 def _tag(begin: str, name: str) -> str:
@@ -53,8 +54,8 @@ class KimiK3Parser(SteppedToolParser):
 
     def _attributes(self) -> ToolSteps[Mapping[str, str]]:
         """Reads the rest of an opening tag; returns its attributes."""
-        text = yield from self.reader.before(_SEPARATORS)
-        if text is None:
+        text = yield from self.reader.before(_HEADER_ENDS)
+        if text is None or _WORD.search(_ATTRIBUTE.sub("", text)):
             return {}
         yield from self.reader.accept(_SEPARATOR)
         return {
