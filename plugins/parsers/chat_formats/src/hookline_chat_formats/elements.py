@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hookline_chat_formats.json_calls import json_calls
 from hookline_chat_formats.typed_values import as_json
 from hookline_chat_formats.value_types import alternatives, member_schema, takes
-from hookline_server.reply_parsing.parts import CallArguments, Repair
+from hookline_server.reply_parsing.parts import CallArguments, Content, Repair
 from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
@@ -22,6 +22,8 @@ _BEGINS = Markers(_CALLS, _CALL, *_ENDS)
 _TAG_ENDS = Markers(">")
 _TAG = re.compile(re.escape(_MARK) + r"<(/?)([^<>]*)>")
 _NAME = re.compile(r"[\w.:-]+")
+_WORDS = re.compile(r"\s")
+"""Names have no white space: with it, a tag that was cut short is content."""
 _PARAMETER = re.compile(r"""parameter name=["']([^"']*)["']""")
 """How MiniMax M2 opens an argument."""
 _ITEM = "item"
@@ -123,8 +125,9 @@ class MiniMaxM3Parser(SteppedToolParser):
         if not (yield from self.reader.accept(_OPEN)):
             return None, ""
         name = yield from self.reader.before(_TAG_ENDS)
-        if name is None:  # it was cut short
-            yield from self.reader.take_all()
+        if name is None:
+            if _WORDS.search(text := (yield from self.reader.take_all())):
+                yield Content(text)
             return None, ""
         yield from self.reader.accept(">")
         if (named := _PARAMETER.fullmatch(name)) is None:

@@ -42,6 +42,9 @@ class KimiK3Parser(SteppedToolParser):
     frames = _FRAMES
     control_tokens = (_ARGUMENT_END, _JSON_END, _CALL_END)
 
+    _header = ""
+    """The attributes of the last opening tag."""
+
     def steps(self) -> ToolSteps[None]:
         while (marker := (yield from self.content_until(_BEGINS))) is not None:
             name = (yield from self._attributes()).get("tool")
@@ -54,8 +57,8 @@ class KimiK3Parser(SteppedToolParser):
 
     def _attributes(self) -> ToolSteps[Mapping[str, str]]:
         """Reads the rest of an opening tag; returns its attributes."""
-        text = yield from self.reader.before(_HEADER_ENDS)
-        if text is None or _WORD.search(_ATTRIBUTE.sub("", text)):
+        text = self._header = (yield from self.reader.before(_HEADER_ENDS)) or ""
+        if not text or _WORD.search(_ATTRIBUTE.sub("", text)):
             return {}
         yield from self.reader.accept(_SEPARATOR)
         return {
@@ -70,8 +73,11 @@ class KimiK3Parser(SteppedToolParser):
             yield from self.reader.skip_space()
             if (yield from self.reader.accept(f"{_OPEN}argument ")):
                 given = yield from self._attributes()
+                if (key := given.get("key")) is None:
+                    yield Content(self._header)
+                    break
                 is_text = given.get("type", "string") == "string"
-                marker = yield from writer.value(given.get("key", ""), is_text=is_text)
+                marker = yield from writer.value(key, is_text=is_text)
                 is_open = marker == _ARGUMENT_END
                 if marker is None:
                     return
