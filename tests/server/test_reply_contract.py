@@ -30,7 +30,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "tools": [{"type": "function", "function": FUNCTION}],
     },
     "messages": {
-        "max_tokens": 100,
+        "max_tokens": 20,
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": [{"name": "f", "input_schema": SCHEMA}],
     },
