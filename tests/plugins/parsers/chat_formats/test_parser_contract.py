@@ -143,8 +143,8 @@ def test_mutated_replies_keep_to_the_contract(
 )
 def test_text_is_never_lost(name: str, seed: int, reasoning: str | None) -> None:
     """
-    Words before and behind damaged calls are somewhere in the reply, and so is all of it
-    if there is no call.
+    Words before and behind damaged calls are somewhere in the reply, and so are those
+    between them if none is a call.
     """
     chance = random.Random(seed)  # noqa: S311 - no secret
     damaged = [mutated(CALLS[name], chance) for _ in range(2)]

@@ -53,9 +53,7 @@ class TaggedJsonParser(SteppedToolParser):
         self._tags = tags
         slips = (_FUNCTION,) if "<tool_call>" in tags.opens else ()
         self._strays = tuple(each for each in tags.closes if each.startswith("<"))
-        self._begins = Markers(
-            *tags.opens, *self._strays, *slips, *self.reasoning_ends
-        )
+        self._begins = Markers(*tags.opens, *self._strays, *slips, *self.reasoning_ends)
         self._names = self.tools if tags.is_bare else None
         self.control_tokens = tuple(
             each for each in (*tags.opens, *tags.closes) if is_control(each)
