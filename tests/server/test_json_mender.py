@@ -6,7 +6,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline_server.reply_parsing.json_mender import ArgumentsMender, JsonMender
+from hookline_server.reply_parsing.arguments_mender import ArgumentsMender
+from hookline_server.reply_parsing.json_mender import JsonMender
 
 JSON = st.recursive(
     st.none()
@@ -21,7 +22,21 @@ JSON = st.recursive(
 )
 PIECES = (
     *('"', "'", "\\", "{", "}", "[", "]", ":", ",", " ", "\n", "\t", "\\u00", "\\x"),
-    *("true", "None", "-1.5e3", "NaN", "a", "key", "//", "/*", "*/", "<", "`", "=", ";"),
+    *(
+        "true",
+        "None",
+        "-1.5e3",
+        "NaN",
+        "a",
+        "key",
+        "//",
+        "/*",
+        "*/",
+        "<",
+        "`",
+        "=",
+        ";",
+    ),
     *('"a": ', "'b': ", "é", "\x00", '{"a": "', "\\n"),
 )
 CASES = {

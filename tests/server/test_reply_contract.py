@@ -30,7 +30,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "tools": [{"type": "function", "function": FUNCTION}],
     },
     "messages": {
-        "max_tokens": 100,
+        "max_tokens": 20,
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": [{"name": "f", "input_schema": SCHEMA}],
     },
@@ -42,7 +42,9 @@ def said_by(api: str, answer: Any) -> tuple[str, str, list[Any]]:
     """Returns content, reasoning, and the calls' arguments."""
     if api == "chat/completions":
         message = answer["choices"][0]["message"]
-        calls = [json.loads(each["function"]["arguments"]) for each in message["tool_calls"]]
+        calls = [
+            json.loads(each["function"]["arguments"]) for each in message["tool_calls"]
+        ]
         return message["content"], message["reasoning_content"], calls
     if api == "messages":
         parts = answer["content"]
@@ -52,9 +54,23 @@ def said_by(api: str, answer: Any) -> tuple[str, str, list[Any]]:
         return "".join(texts), "".join(thoughts), calls
     items = answer["output"]
     return (
-        "".join(part["text"] for each in items if each["type"] == "message" for part in each["content"]),
-        "".join(part["text"] for each in items if each["type"] == "reasoning" for part in each["content"]),
-        [json.loads(each["arguments"]) for each in items if each["type"] == "function_call"],
+        "".join(
+            part["text"]
+            for each in items
+            if each["type"] == "message"
+            for part in each["content"]
+        ),
+        "".join(
+            part["text"]
+            for each in items
+            if each["type"] == "reasoning"
+            for part in each["content"]
+        ),
+        [
+            json.loads(each["arguments"])
+            for each in items
+            if each["type"] == "function_call"
+        ],
     )
 
 
@@ -64,7 +80,9 @@ async def test_slips_are_mended_and_counted(api: str) -> None:
     A call ends reasoning, its arguments are JSON, and stray tags are nobody's text.
     """
     async with client_of(FakeEngine(SCRIPT), SETTINGS) as client:
-        response = await client.post(f"/v1/{api}", json={"model": "fake", **BODIES[api]})
+        response = await client.post(
+            f"/v1/{api}", json={"model": "fake", **BODIES[api]}
+        )
         answer = await response.json()
         assert client.app is not None
         counts = client.app[PARSERS].failures.stats()
@@ -94,9 +112,7 @@ async def test_streams_say_the_same(api: str) -> None:
 
     lines = [line[6:] for line in text.splitlines() if line.startswith("data: {")]
     pieces = [
-        delta
-        for line in lines
-        for delta in argument_deltas(api, json.loads(line))
+        delta for line in lines for delta in argument_deltas(api, json.loads(line))
     ]
     assert json.loads("".join(pieces)) == ARGUMENTS
     assert "think>" not in text

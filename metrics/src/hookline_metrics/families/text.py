@@ -91,9 +91,8 @@ TEXT_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="repairs",
         help="Slips of models that were mended in replies: in the JSON of arguments "
-        "(character, escape, quote, literal, comma, bracket, cut, shape), calls in the "
-        "format of other models (dialect) or with wrong tags (markup), stray tags that "
-        "were left out (tag), reasoning that only a call ended (reasoning).",
+        "(character to shape), another model's format (dialect), a call's tags "
+        "(markup), stray tags (tag), reasoning that only a call ended (reasoning).",
         labels=(
             Label("kind", get_args(ParserKind)),
             Label("parser", cap=8),

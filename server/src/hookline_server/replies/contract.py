@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from hookline_metrics.front_end_parts import RepairKind
-from hookline_server.reply_parsing.json_mender import ArgumentsMender
+from hookline_server.reply_parsing.arguments_mender import ArgumentsMender
 from hookline_server.reply_parsing.parts import (
     CallArguments,
     CallBegun,

@@ -88,15 +88,19 @@ class JsonMender:
         if at == len(text):
             return at
         character = text[at]
-        is_item = bool(self._open) and self._open[-1] == "]"
         if character in "}],":
+            is_item = bool(self._open) and self._open[-1] == "]"
             return self._without_value(character, at, is_item=is_item)
-        if character in _FOREIGN:
-            self._end("bracket")
-            return at
         if character == "/":
-            return self._begin_comment(at)
-        self._pass_comma()
+            self._begin_comment()
+        elif character in _FOREIGN:
+            self._end("bracket")
+        else:
+            self._pass_comma()
+            at = self._begin_value(character, at)
+        return at
+
+    def _begin_value(self, character: str, at: int) -> int:
         if character in _CLOSERS:
             self._open.append(_CLOSERS[character])
             self._out.append(character)
@@ -236,18 +240,18 @@ class JsonMender:
         character = text[at]
         if character in "}]":
             return self._without_value(character, at, is_item=True)
-        if character in _FOREIGN or character in "{[":
-            self._end("bracket")
-            return at
         if character in ",:=":
             self._mend("comma")
             return at + 1
         if character == "/":
-            return self._begin_comment(at)
-        self._pass_comma()
-        if character in "\"'":
-            return self._begin_string(character, at, is_key=True)
-        self._step = self._bare_key
+            self._begin_comment()
+        elif character in _FOREIGN or character in "{[":
+            self._end("bracket")
+        else:
+            self._pass_comma()
+            if character in "\"'":
+                return self._begin_string(character, at, is_key=True)
+            self._step = self._bare_key
         return at
 
     def _bare_key(self, text: str, at: int) -> int:
@@ -289,7 +293,8 @@ class JsonMender:
             self._end("bracket")
             return at
         if character == "/":
-            return self._begin_comment(at)
+            self._begin_comment()
+            return at
         if character != ",":
             self._mend("comma")
             if character == ":":
@@ -311,10 +316,9 @@ class JsonMender:
         self._out.append(character)
         return self._ended(at + 1)
 
-    def _begin_comment(self, at: int) -> int:
+    def _begin_comment(self) -> None:
         self._held, self._return = [], self._step
         self._step = self._comment
-        return at
 
     def _comment(self, text: str, at: int) -> int:
         """Leaves out `// …` and the line's end, or `/* … */`."""
@@ -391,62 +395,3 @@ def _is_scalar(word: str) -> bool:
 def _end_of_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return at if found is None else found.end()
-
-
-class ArgumentsMender:
-    """Makes the JSON of an object of what a model wrote for a call's arguments.
-
-    Attributes:
-        repairs: Which slips were mended, in their order.
-    """
-
-    def __init__(self) -> None:
-        self.repairs: list[RepairKind] = []
-        self._object: JsonMender | None = None
-        self._is_other = False
-        self._held: list[str] = []
-
-    def push(self, text: str) -> str:
-        """Reads on; returns the JSON that is certain so far."""
-        if self._object is None:
-            self._held.append(text)
-            start = text.lstrip()
-            if not start or self._is_other:
-                return ""
-            if start[0] != "{":
-                self._is_other = True
-                return ""
-            self._object, text = self._mender(), "".join(self._held)
-        return self._object.push(text)
-
-    @property
-    def rest(self) -> str:
-        """What follows the object in the text that was pushed last."""
-        return "" if self._object is None else self._object.rest
-
-    def finish(self) -> str:
-        """Returns the end of the object."""
-        if self._object is None:
-            return self._of_other("".join(self._held).strip())
-        return self._object.finish()
-
-    def _mender(self) -> JsonMender:
-        mender = JsonMender()
-        mender.repairs = self.repairs
-        return mender
-
-    def _of_other(self, text: str) -> str:
-        """Returns an object for what is none: one in a string, or another value."""
-        if text == "":
-            return "{}"
-        self.repairs.append("shape")
-        mender = self._mender()
-        value = mender.push(text) + mender.finish()
-        if mender.rest.strip():
-            value = json.dumps(text, ensure_ascii=False)
-        if value.startswith('"'):
-            inner = str(json.loads(value)).strip()
-            if inner.startswith("{"):
-                mender = self._mender()
-                return mender.push(inner) + mender.finish()
-        return "{}" if value in ("null", '""', "[]") else f'{{"value": {value}}}'

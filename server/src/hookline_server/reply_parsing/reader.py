@@ -24,7 +24,9 @@ _NO_SPACE = re.compile(r"\S")
 _WORD = re.compile(r"[\w.-]*+")
 # Possessive quantifiers keep the time linear.
 _STRINGS = {
-    quote: re.compile(rf"{quote}[^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+{quote}", re.DOTALL)
+    quote: re.compile(
+        rf"{quote}[^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+{quote}", re.DOTALL
+    )
     for quote in ('"', "'")
 }
 

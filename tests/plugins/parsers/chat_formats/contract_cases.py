@@ -152,7 +152,7 @@ CASES: tuple[Case, ...] = (
     *[
         Case(name, f"<think>Hm.</think>\n\n{text}", W, "", "Hm.", "qwen3")
         for name, text in BARE.items()
-        if name not in ("mistral",)
+        if name != "mistral"
     ],
     *[Case(name, text, W) for name, text in BARE.items()],
     # Tags of reasoning within arguments are text; behind a call they are tags.
@@ -232,7 +232,12 @@ CASES: tuple[Case, ...] = (
     ),
     Case("hermes", "<tool_call>get_weather</tool_call>", (call("get_weather", "{}"),)),
     Case("hermes", f"<tool_call>get_weather\n{PARIS}</tool_call>", W),
-    Case("hermes", f"</tool_call>\n<tool_call>{OBJECT}</tool_call>\n</tool_call>b", W, "b"),
+    Case(
+        "hermes",
+        f"</tool_call>\n<tool_call>{OBJECT}</tool_call>\n</tool_call>b",
+        W,
+        "b",
+    ),
     # Others with JSON
     *[
         Case(name, text.replace(OBJECT, NESTED), W)
@@ -248,7 +253,9 @@ CASES: tuple[Case, ...] = (
         '{"type": "function", "name": "get_weather", "parameters": {"city": "Paris"}}',
         W,
     ),
-    Case("phi4_mini_json", f"a<|tool_call|>{OBJECT}<|/tool_call|><|tool_call|>", W, "a"),
+    Case(
+        "phi4_mini_json", f"a<|tool_call|>{OBJECT}<|/tool_call|><|tool_call|>", W, "a"
+    ),
     Case("internlm", "a<|action_end|>b<|action_start|><|plugin|>", (), "ab"),
     Case("longcat", "a</longcat_tool_call>b", (), "ab"),
     Case("granite", f"<tool_call>{OBJECT}</tool_call>", W, "</tool_call>"),
@@ -258,12 +265,19 @@ CASES: tuple[Case, ...] = (
     # Qwen3-Coder
     Case("qwen3_coder", f"<tool_call>\n{OBJECT}\n</tool_call>", W),
     Case("qwen3_coder", f"<tool_call>{NESTED}</tool_call> {GLM_CALL}", W * 2),
-    Case("qwen3_coder", f"I look.{QWEN_CALL.removeprefix('<tool_call>')}", W, "I look."),
+    Case(
+        "qwen3_coder", f"I look.{QWEN_CALL.removeprefix('<tool_call>')}", W, "I look."
+    ),
     Case("qwen3_coder", QWEN_CALL.replace("=get_weather", '="get_weather"'), W),
     Case("qwen3_coder", QWEN_CALL.replace("=city", ' name="city"'), W),
     Case("qwen3_coder", QWEN_CALL.replace("\n</parameter>", ""), W),
     Case("qwen3_coder", QWEN_CALL.replace("</parameter>\n</function>\n", ""), W),
-    Case("qwen3_coder", "A <function=name> has </tool_call>.", (), "A <function=name> has </tool_call>."),
+    Case(
+        "qwen3_coder",
+        "A <function=name> has </tool_call>.",
+        (),
+        "A <function=name> has </tool_call>.",
+    ),
     Case("qwen3_coder", "Use `</tool_call>`.", (), "Use `</tool_call>`."),
     # MiniMax, DeepSeek V3.2, Seed-OSS, Step 3
     Case("minimax_m2", MINIMAX_CALL.replace('"', "'"), W),
@@ -291,7 +305,9 @@ CASES: tuple[Case, ...] = (
     Case("glm45", GLM_CALL.replace("</arg_value>\n", ""), W),
     Case(
         "glm45",
-        GLM_CALL.replace("</arg_value>", "</arg_value>days</arg_key><arg_value>3</arg_value>"),
+        GLM_CALL.replace(
+            "</arg_value>", "</arg_value>days</arg_key><arg_value>3</arg_value>"
+        ),
         (call("get_weather", '{"city": "Paris", "days": 3}'),),
     ),
     Case("glm45", f"<tool_call>{OBJECT}</tool_call>\n{QWEN_CALL}", W * 2),
@@ -299,7 +315,9 @@ CASES: tuple[Case, ...] = (
     # Kimi
     Case(
         "kimi_k2",
-        KIMI_SECTION.format(f"I look.\n{KIMI_CALL.format('functions.get_weather:0', PARIS)}"),
+        KIMI_SECTION.format(
+            f"I look.\n{KIMI_CALL.format('functions.get_weather:0', PARIS)}"
+        ),
         W,
         "I look.",
     ),
@@ -365,7 +383,11 @@ CASES: tuple[Case, ...] = (
         W * 2,
     ),
     Case("openai", f"{HEADER.removesuffix('<|message|>')}{PARIS}<|call|>", W),
-    Case("openai", f"<|channel|>analysis to=functions.get_weather code<|message|>{PARIS}", W),
+    Case(
+        "openai",
+        f"<|channel|>analysis to=functions.get_weather code<|message|>{PARIS}",
+        W,
+    ),
     Case("openai", "<|channel|>analysis<|channel|>final<|message|>Hi.", (), "Hi."),
     Case("openai", "<|channel|>comment<|message|>Hi.<|end|><|end|>b", (), "Hi.b"),
 )

@@ -177,9 +177,7 @@ class Reply:
         if self.reasoning is not None:
             before = ReasoningParserContext(prompt_end=self.prompt_end)
             parser = REASONING_PARSERS[self.reasoning](before)
-            reasoning = GuardedParser(
-                "reasoning", self.reasoning, parser, self.counts
-            )
+            reasoning = GuardedParser("reasoning", self.reasoning, parser, self.counts)
         if self.tool is not None:
             context = ToolParserContext(
                 tools=self.tools,

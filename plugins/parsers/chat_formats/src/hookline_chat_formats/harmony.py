@@ -20,9 +20,9 @@ from hookline_server.reply_parsing.parts import (
 from hookline_server.reply_parsing.reader import LONGEST_WORD, Markers, Reader, Waits
 from hookline_server.reply_parsing.stepped_parser import (
     ReasoningSteps,
-    Steps,
     SteppedReasoningParser,
     SteppedToolParser,
+    Steps,
     ToolSteps,
 )
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
@@ -111,7 +111,7 @@ class Messages:
         self, texts: list[str], called: tuple[str, str] | None
     ) -> Steps[MessagePart, None]:
         """Yields what is in the header of a message without a text."""
-        last, brace, arguments = texts[-1].partition("{")
+        _, brace, arguments = texts[-1].partition("{")
         call = called and brace and self._begin_call(*called)
         if isinstance(call, CallBegun):
             yield call

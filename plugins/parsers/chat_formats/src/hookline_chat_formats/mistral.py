@@ -37,7 +37,9 @@ class MistralParser(SteppedToolParser):
             yield self.not_a_call("")
         else:
             yield Repair("markup")
-        while (marker := (yield from self.content_until(_MARKERS, _STRAYS))) is not None:
+        while (
+            marker := (yield from self.content_until(_MARKERS, _STRAYS))
+        ) is not None:
             yield from self.reader.skip_space()
             if (yield from self.reader.peek()) in ("[", "{"):
                 is_call = yield from json_calls(self, make_id=_make_id)

@@ -86,7 +86,7 @@ class ParameterTags:
             ),
             self.function_end: (*self.closes, *calls),
         }
-        ends |= {close: (*self.closes, *self.opens) for close in self.closes}
+        ends |= dict.fromkeys(self.closes, (*self.closes, *self.opens))
         return ends | {f"\n{begin}": () for begin in self.parameter_begins}
 
 

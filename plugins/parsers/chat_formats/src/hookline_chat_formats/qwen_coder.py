@@ -68,9 +68,7 @@ class ParameterTagsParser(SteppedToolParser):
             yield from self.reader.accept(text)
         tags = self._tags
         return (
-            yield from any_call(
-                self, Dialect.PARAMETERS, tags=tags, closes=tags.closes
-            )
+            yield from any_call(self, Dialect.PARAMETERS, tags=tags, closes=tags.closes)
         )
 
 

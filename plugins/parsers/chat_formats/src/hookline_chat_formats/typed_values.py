@@ -38,7 +38,7 @@ class ArgumentWriter:
             has_lines: Whether the line break after the opening tag, and that before the
                 closing one, are not part of a value.
             has_sections: Whether a value may be a section of XML, `<![CDATA[…]]>`.
-            ends: What ends a value: first its closing tag, or one of the call, and what may
+            ends: What ends a value, first its closing tag, then others, and what may
                 come after it and white space, beside the end of the text; anything if
                 that is empty. Before anything else a tag is part of the value.
             word_end: May come after a tag that ends a value and a word; none if empty.
@@ -55,9 +55,7 @@ class ArgumentWriter:
         self._word_end = word_end
         self._written = 0
 
-    def value(
-        self, key: str, *, is_text: bool | None = None
-    ) -> ToolSteps[str | None]:
+    def value(self, key: str, *, is_text: bool | None = None) -> ToolSteps[str | None]:
         """Writes a key and the value before what ends it, which is read.
 
         Args:
