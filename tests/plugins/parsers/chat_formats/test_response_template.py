@@ -15,6 +15,8 @@ from hookline_server.replies.settings import ReplySettings
 from hookline_server.reply_parsing.parts import CallBegun, Content
 from hookline_server.reply_parsing.reasoning_parser import ReasoningParserContext
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
+from hookline_server.settings import ServerSettings
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 from .formats import TOOLS, Said
 from .test_chat_formats_calls import cut
@@ -217,3 +219,35 @@ def test_a_pattern_that_fits_anywhere_is_refused() -> None:
 
     with pytest.raises(ValueError, match="fits anywhere"):
         ResponseTemplate({"start_anchor": "a", "fields": fields})
+
+
+SETTINGS = ServerSettings(
+    replies=ReplySettings(tool_call_parser="hf", reasoning_parser="hf")
+)
+
+
+async def test_a_server_reads_replies_by_its_models_template(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reasoning, content and calls of a chat; the prompt's end may have begun it."""
+    engine = FakeEngine(("<|channel>thought\nHm.", "<channel|>So. ", PARIS, "<turn|>"))
+    config = {"response_template": GEMMA}
+    monkeypatch.setattr(type(engine.texts), "tokenizer_info", config)
+    tool = {"type": "function", "function": {"name": "get_weather"}}
+    body = {"messages": [{"role": "user", "content": "Hi"}], "tools": [tool]}
+
+    async with client_of(engine, SETTINGS) as client:
+        response = await client.post("/v1/chat/completions", json=body)
+        answer = await response.json()
+
+    message = answer["choices"][0]["message"]
+    assert (message["reasoning"], message["content"]) == ("Hm.", "So.")
+    [call] = message["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"city": "Paris", "days": 3}
+
+
+async def test_a_server_needs_a_template_for_that() -> None:
+    """Without one, the option is refused in one line before requests come."""
+    with pytest.raises(ConfigError, match="has no response_template"):
+        async with client_of(FakeEngine(("Hi.",)), SETTINGS):
+            pass

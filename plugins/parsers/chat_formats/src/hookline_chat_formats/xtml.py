@@ -57,8 +57,9 @@ class KimiK3Parser(SteppedToolParser):
 
     def _attributes(self) -> ToolSteps[Mapping[str, str]]:
         """Reads the rest of an opening tag; returns its attributes."""
-        text = self._header = (yield from self.reader.before(_HEADER_ENDS)) or ""
-        if not text or _WORD.search(_ATTRIBUTE.sub("", text)):
+        text = yield from self.reader.before(_HEADER_ENDS)
+        self._header = text or ""
+        if text is None or _WORD.search(_ATTRIBUTE.sub("", text)):
             return {}
         yield from self.reader.accept(_SEPARATOR)
         return {
