@@ -62,8 +62,8 @@ class _Unread:
         text = self.take(first[0])
         return text, self.take(first[1] - first[0]), reached
 
-    def end_of(self, anchor: Anchor | None, start: int) -> int | None:
-        """Returns the end of the next such anchor from a position on.
+    def place_of(self, anchor: Anchor | None, start: int) -> tuple[int, int] | None:
+        """Returns where the next such anchor is from a position on.
 
         None means that it has not arrived.
         """
@@ -71,7 +71,7 @@ class _Unread:
             return None
         start = max(start, self._sure)
         found, self._sure = anchor.find(self._text, start, is_last=self.has_ended)
-        return None if found is None else found[1]
+        return found
 
     def peek(self, size: int | None) -> str:
         """Returns the next characters, or all."""
@@ -144,10 +144,11 @@ class TemplateToolParser:
         """Reads the calls of a field; returns whether it has ended."""
         opened = self._opened or ""
         while True:
-            end = self._unread.end_of(field.closes, self._too_early)
-            if end is None and not self._unread.has_ended:
+            place = self._unread.place_of(field.closes, self._too_early)
+            if place is None and not self._unread.has_ended:
                 return False
-            calls = field.calls(opened + self._unread.peek(end))
+            inner, end = place or (None, None)
+            calls = field.calls(opened + self._unread.peek(inner))
             if calls or end is None or self._tries == _MOST_TRIES:
                 break
             self._tries, self._too_early = self._tries + 1, end

@@ -81,16 +81,19 @@ class Field:
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.opens = _anchor(given, "open")
         self.closes = _anchor(given, "close")
+        inner = {
+            key: value for key, value in given.items() if not key.startswith("close")
+        }
         self._template = {
             "start_anchor": _NEVER,
-            "fields": {FIELD_OF_CALLS: {**given, "repeats": True, "optional": True}},
+            "fields": {FIELD_OF_CALLS: {**inner, "repeats": True, "optional": True}},
         }
 
     def calls(self, text: str) -> list[tuple[str, object]]:
         """Returns names and arguments of the calls in the field's text.
 
         Args:
-            text: The text, with what opens and closes the field.
+            text: The text, with what opens the field and without what closes it.
 
         Returns:
             The calls; none if the text says anything else.
