@@ -131,9 +131,7 @@ def choose_parsers(
     if settings.tool_call_parser is not None:
         tool = _choose("tool", settings.tool_call_parser, failures, tokenizer)
     if settings.reasoning_parser is not None:
-        reasoning = _choose(
-            "reasoning", settings.reasoning_parser, failures, tokenizer
-        )
+        reasoning = _choose("reasoning", settings.reasoning_parser, failures, tokenizer)
     is_automatic = settings.enable_auto_tool_choice is not False
     return ChosenParsers(
         tool=tool if is_automatic else None, reasoning=reasoning, failures=failures

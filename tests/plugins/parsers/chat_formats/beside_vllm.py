@@ -1,6 +1,7 @@
 """Holds the parsers beside vLLM's on the replies of the tables.
 
-usage, in tests/plugins/parsers: HOOKLINE_VLLM_PYTHON=… python -m chat_formats.beside_vllm
+usage, in tests/plugins/parsers, with HOOKLINE_VLLM_PYTHON set:
+python -m chat_formats.beside_vllm
 """
 
 import json
@@ -50,7 +51,7 @@ def found_by_vllm(rows: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
         "tools": TOOLS.tools,
         "cases": [{"tool": name, "text": text} for name, text in rows],
     }
-    ended = subprocess.run(  # noqa: S603 - a program of ours
+    ended = subprocess.run(
         [os.environ.get(PYTHON, sys.executable), str(PROGRAM)],
         input=json.dumps(given),
         capture_output=True,
@@ -107,7 +108,9 @@ def main() -> None:
             for key, value in {**row, "right": right}.items()
         ]
         blocks.append("\n".join(["[[difference]]", *lines]))
-    head = f"# What vLLM 0.32 makes of replies otherwise; {Path(__file__).name} writes it."
+    head = (
+        f"# What vLLM 0.32 makes of replies otherwise; {Path(__file__).name} writes it."
+    )
     TABLE.write_text("\n\n".join([head, *blocks]) + "\n")
 
 

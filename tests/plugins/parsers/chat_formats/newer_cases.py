@@ -20,8 +20,8 @@ NEWER_CALLS = {
         "</｜DSML｜ calls>"
     ),
     "dots": (
-        '<dots_function_call>\n<invoke name="get_weather">\n<parameter name="city">Paris'
-        "</parameter>\n</invoke>\n</dots_function_call>"
+        '<dots_function_call>\n<invoke name="get_weather">\n<parameter name="city">Pa'
+        "ris</parameter>\n</invoke>\n</dots_function_call>"
     ),
     "functiongemma": (
         "<start_function_call>call:get_weather{city:<escape>Paris<escape>}"
@@ -45,7 +45,12 @@ NEWER_SLIPS: Slips = (
     # Gemma: JSON, plain quotes, no closing brace, no token, another mark in a text
     ("gemma4", f"<|tool_call>{OBJECT}<tool_call|>", W, ""),
     ("gemma4", '<|tool_call>call:get_weather{"city":"Paris"}<tool_call|>', W, ""),
-    ("gemma4", '<|tool_call>call:get_weather{city:<|"|>Paris<|"|><tool_call|>a', W, "a"),
+    (
+        "gemma4",
+        '<|tool_call>call:get_weather{city:<|"|>Paris<|"|><tool_call|>a',
+        W,
+        "a",
+    ),
     ("gemma4", "<|tool_call>call:get_weather{city:Paris}<turn|>", W, ""),
     ("gemma4", '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>}a', W, "a"),
     ("gemma4", '<|tool_call>call:get_weather{city:<|"|>Paris', W, ""),
@@ -60,8 +65,11 @@ NEWER_SLIPS: Slips = (
     # Kimi K3: no index, an argument that is not closed, JSON, no end
     (
         "kimi_k3",
-        '<|open|>call tool="get_weather"<|sep|><|open|>argument key="city"<|sep|>Paris'
-        "<|close|>call<|sep|>a",
+        (
+            '<|open|>call tool="get_weather"<|sep|>'
+            '<|open|>argument key="city"<|sep|>Paris'
+            "<|close|>call<|sep|>a"
+        ),
         W,
         "a",
     ),
@@ -71,20 +79,38 @@ NEWER_SLIPS: Slips = (
         W,
         "",
     ),
-    ("kimi_k3", kimi("get_weather", city="Paris").replace("<|close|>call<|sep|>", ""), W, ""),
+    (
+        "kimi_k3",
+        kimi("get_weather", city="Paris").replace("<|close|>call<|sep|>", ""),
+        W,
+        "",
+    ),
     ("kimi_k3", "<|open|>call <|sep|>a<|close|>call<|sep|>", (), "a"),
     # MiniMax M3: as M2, JSON, tags that are not closed
     (
         "minimax_m3",
-        f'{M3}<tool_call>{M3}<invoke name="get_weather">{M3}<parameter name="city">Paris'
-        f"{M3}</parameter>{M3}</invoke>{M3}</tool_call>a",
+        (
+            f'{M3}<tool_call>{M3}<invoke name="get_weather">{M3}'
+            f'<parameter name="city">Paris'
+            f"{M3}</parameter>{M3}</invoke>{M3}</tool_call>a"
+        ),
         W,
         "a",
     ),
     ("minimax_m3", f"{M3}<tool_call>{OBJECT}{M3}</tool_call>", W, ""),
     ("minimax_m3", minimax(("get_weather", PARIS)), W, ""),
-    ("minimax_m3", f"{M3}<invoke name='get_weather'>{M3}<city>Paris{M3}</invoke>", W, ""),
-    ("minimax_m3", f"{M3}<tool_call>no{M3}</tool_call>", (), "<tool_call>no</tool_call>"),
+    (
+        "minimax_m3",
+        f"{M3}<invoke name='get_weather'>{M3}<city>Paris{M3}</invoke>",
+        W,
+        "",
+    ),
+    (
+        "minimax_m3",
+        f"{M3}<tool_call>no{M3}</tool_call>",
+        (),
+        "<tool_call>no</tool_call>",
+    ),
     # Command
     ("cohere_command3", f"<|START_ACTION|>{OBJECT}<|END_ACTION|>", W, ""),
     (
@@ -114,9 +140,19 @@ NEWER_SLIPS: Slips = (
         (),
         "<dots_function_call>no</dots_function_call>",
     ),
-    ("dots", '<invoke name="get_weather"><parameter name="city">Paris</parameter>', W, ""),
+    (
+        "dots",
+        '<invoke name="get_weather"><parameter name="city">Paris</parameter>',
+        W,
+        "",
+    ),
     ("hy_v4", hy("get_weather", "city=Paris"), W, ""),
     ("hy_v4", f"<tool_call:x>{OBJECT}</tool_call:x>", W, ""),
     ("minicpm5", NEWER_CALLS["minicpm5"].replace("</param>", ""), W, ""),
-    ("minicpm5", '<function name="who"></function>', (), '<function name="who"></function>'),
+    (
+        "minicpm5",
+        '<function name="who"></function>',
+        (),
+        '<function name="who"></function>',
+    ),
 )

@@ -62,7 +62,13 @@ DSML = "｜DSML｜"
 
 def kimi(call: str, **arguments: object) -> str:
     """Returns a call as Kimi K3 writes it."""
-    types = {str: "string", int: "number", list: "array", dict: "object", bool: "boolean"}
+    types = {
+        str: "string",
+        int: "number",
+        list: "array",
+        dict: "object",
+        bool: "boolean",
+    }
     written = "".join(
         f'<|open|>argument key="{key}" type="{types[type(value)]}"<|sep|>'
         f"{value if isinstance(value, str) else json.dumps(value)}"
@@ -109,36 +115,54 @@ NEWER_REPLIES: Rows = (
     # Gemma 4
     (
         "gemma4",
-        'So.<|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:3}<tool_call|>'
-        "<|tool_call>call:f{}<tool_call|><|tool_response>",
+        (
+            'So.<|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:3}<tool_call|>'
+            "<|tool_call>call:f{}<tool_call|><|tool_response>"
+        ),
         "So.",
         [DAYS, EMPTY],
     ),
     (
         "gemma4",
-        '<|tool_call>call:f{a:{b:<|"|>},"\n<|"|>,<|"|>c<|"|>:[true,-1.5,null]},'
-        'd:[<|"|>x<|"|>,{}],e:[]}<tool_call|>',
+        (
+            '<|tool_call>call:f{a:{b:<|"|>},"\n<|"|>,<|"|>c<|"|>:[true,-1.5,null]},'
+            'd:[<|"|>x<|"|>,{}],e:[]}<tool_call|>'
+        ),
         "",
-        [("f", r'{"a": {"b": "},\"\n", "c": [true, -1.5, null]}, "d": ["x", {}], "e": []}')],
+        [
+            (
+                "f",
+                (
+                    r'{"a": {"b": "},\"\n", "c": [true, -1.5, null]}, '
+                    '"d": ["x", {}], "e": []}'
+                ),
+            )
+        ],
     ),
     (  # texts without delimiters, and values of the schema's types
         "gemma4",
-        '<|tool_call>call:typed{text:12,count:<|"|>3<|"|>,flag:True,unit:C,'
-        "maybe:New York}<tool_call|>",
+        (
+            '<|tool_call>call:typed{text:12,count:<|"|>3<|"|>,flag:True,unit:C,'
+            "maybe:New York}<tool_call|>"
+        ),
         "",
         [
             (
                 "typed",
-                '{"text": "12", "count": 3, "flag": true, "unit": "C", '
-                '"maybe": "New York"}',
+                (
+                    '{"text": "12", "count": 3, "flag": true, "unit": "C", '
+                    '"maybe": "New York"}'
+                ),
             )
         ],
     ),
     (  # no `call`; round brackets; no closing brace
         "gemma4",
-        '<|tool_call>:get_weather{city:<|"|>Paris<|"|>}<tool_call|>'
-        '<|tool_call>call:get_weather(city:<|"|>Paris<|"|>)<tool_call|>'
-        '<|tool_call>call:get_weather{city:<|"|>Paris<tool_call|>',
+        (
+            '<|tool_call>:get_weather{city:<|"|>Paris<|"|>}<tool_call|>'
+            '<|tool_call>call:get_weather(city:<|"|>Paris<|"|>)<tool_call|>'
+            '<|tool_call>call:get_weather{city:<|"|>Paris<tool_call|>'
+        ),
         "",
         [WEATHER, WEATHER, WEATHER],
     ),
@@ -153,8 +177,11 @@ NEWER_REPLIES: Rows = (
     # FunctionGemma
     (
         "functiongemma",
-        "So. <start_function_call>call:get_weather{city:<escape>Paris<escape>,days:3}"
-        "<end_function_call><start_function_call>call:f{}<end_function_call>",
+        (
+            "So. <start_function_call>call:get_weather{city:"
+            "<escape>Paris<escape>,days:3}"
+            "<end_function_call><start_function_call>call:f{}<end_function_call>"
+        ),
         "So.",
         [DAYS, EMPTY],
     ),
@@ -178,8 +205,11 @@ NEWER_REPLIES: Rows = (
     ),
     (  # arguments as they came, in one block; names are escaped
         "kimi_k3",
-        '<|open|>call tool="a&amp;&quot;b" index="1"<|sep|><|open|>json type="object"'
-        '<|sep|>{"a": 1}<|close|>json<|sep|><|close|>call<|sep|>',
+        (
+            '<|open|>call tool="a&amp;&quot;b" index="1"<|sep|>'
+            '<|open|>json type="object"'
+            '<|sep|>{"a": 1}<|close|>json<|sep|><|close|>call<|sep|>'
+        ),
         "",
         [('a&"b', '{"a": 1}')],
     ),
@@ -232,31 +262,44 @@ NEWER_REPLIES: Rows = (
     # DeepSeek V4.1
     (
         "deepseek_v41",
-        f'So.\n\n<{DSML} calls>\n<{DSML} invoke name="get_weather">\n'
-        f'<{DSML} parameter name="city" string="true">Paris</{DSML} parameter>\n'
-        f'<{DSML} parameter name="days" string="false">3</{DSML} parameter>\n'
-        f'</{DSML} invoke>\n<{DSML} invoke name="f">\n</{DSML} invoke>\n</{DSML} calls>',
+        (
+            f'So.\n\n<{DSML} calls>\n<{DSML} invoke name="get_weather">\n'
+            f'<{DSML} parameter name="city" string="true">Paris</{DSML} parameter>\n'
+            f'<{DSML} parameter name="days" string="false">3</{DSML} parameter>\n'
+            f'</{DSML} invoke>\n<{DSML} invoke name="f">\n'
+            f"</{DSML} invoke>\n</{DSML} calls>"
+        ),
         "So.",
         [DAYS, EMPTY],
     ),
     # Command
     (
         "cohere_command3",
-        "<|START_ACTION|>[\n"
-        '    {"tool_call_id": "0", "tool_name": "get_weather", "parameters": '
-        f'{PARIS}}},\n    {{"tool_call_id": "1", "tool_name": "f", "parameters": {{}}}}'
-        "\n]<|END_ACTION|>",
+        (
+            "<|START_ACTION|>[\n"
+            '    {"tool_call_id": "0", "tool_name": "get_weather", "parameters": '
+            f"{PARIS}}},\n    "
+            '{"tool_call_id": "1", "tool_name": "f", "parameters": {}}'
+            "\n]<|END_ACTION|>"
+        ),
         "",
         [WEATHER, EMPTY],
     ),
     (
         "cohere_command3",
-        "<|START_RESPONSE|>It is <co>warm</co: 0:[1,2],1:[0]>, a</co>b </code>"
-        "<|END_RESPONSE|>",
+        (
+            "<|START_RESPONSE|>It is <co>warm</co: 0:[1,2],1:[0]>, a</co>b </code>"
+            "<|END_RESPONSE|>"
+        ),
         "It is warm, ab </code>",
         [],
     ),
-    ("cohere_command3", "<|START_TEXT|>It is <co>warm</co: 0:[1]>.<|END_TEXT|>", "It is warm.", []),
+    (
+        "cohere_command3",
+        "<|START_TEXT|>It is <co>warm</co: 0:[1]>.<|END_TEXT|>",
+        "It is warm.",
+        [],
+    ),
     # Hunyuan
     (
         "hy_v4",
@@ -298,15 +341,20 @@ NEWER_REPLIES: Rows = (
     # MiniCPM 5
     (
         "minicpm5",
-        'So.\n<function name="get_weather"><param name="city">Paris</param>'
-        '<param name="days">3</param></function>\n<function name="f"></function>',
+        (
+            'So.\n<function name="get_weather"><param name="city">Paris</param>'
+            '<param name="days">3</param></function>\n<function name="f"></function>'
+        ),
         "So.",
         [DAYS, EMPTY],
     ),
     (
         "minicpm5",
-        "<function name='typed'>\n<param name='text'><![CDATA[a</param>\n<b>]]></param>\n"
-        '<param name="list">[1]</param>\n</function>',
+        (
+            "<function name='typed'>\n<param name='text'><![CDATA[a"
+            "</param>\n<b>]]></param>\n"
+            '<param name="list">[1]</param>\n</function>'
+        ),
         "",
         [("typed", r'{"text": "a</param>\n<b>", "list": [1]}')],
     ),
@@ -319,8 +367,10 @@ NEWER_REPLIES: Rows = (
     # GigaChat 3
     (
         "gigachat3",
-        'So.<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "get_weather", '
-        f'"arguments": {PARIS}}}<|message_sep|>',
+        (
+            'So.<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "get_weather", '
+            f'"arguments": {PARIS}}}<|message_sep|>'
+        ),
         "So.",
         [WEATHER],
     ),
@@ -333,7 +383,10 @@ NEWER_REPLIES: Rows = (
     # Apertus
     (
         "apertus",
-        f'So. <|tools_prefix|>[{{"get_weather": {PARIS}}}, {{"f": {{}}}}]<|tools_suffix|> x',
+        (
+            f'So. <|tools_prefix|>[{{"get_weather": {PARIS}}}, {{"f": {{}}}}]'
+            "<|tools_suffix|> x"
+        ),
         "So.x",
         [WEATHER, EMPTY],
     ),
@@ -342,16 +395,21 @@ NEWER_REPLIES: Rows = (
     # dots
     (
         "dots",
-        'So.<dots_function_call>\n<invoke name="get_weather">\n<parameter name="city">'
-        'Paris</parameter>\n<parameter name="days">3</parameter>\n</invoke>\n'
-        '<invoke name="f"></invoke>\n</dots_function_call>',
+        (
+            'So.<dots_function_call>\n<invoke name="get_weather">\n'
+            '<parameter name="city">'
+            'Paris</parameter>\n<parameter name="days">3</parameter>\n</invoke>\n'
+            '<invoke name="f"></invoke>\n</dots_function_call>'
+        ),
         "So.",
         [DAYS, EMPTY],
     ),
     (
         "dots",
-        '<dots_function_call>{"name": "get_weather", "arguments": '
-        f"{PARIS}}}</dots_function_call>",
+        (
+            '<dots_function_call>{"name": "get_weather", "arguments": '
+            f"{PARIS}}}</dots_function_call>"
+        ),
         "",
         [WEATHER],
     ),
@@ -364,8 +422,10 @@ NEWER_REASONING: Sequence[tuple[str, str, str, str, str]] = (
     (
         "cohere_command3",
         "",
-        "<|START_THINKING|> A <co>rainbow</co: 0:[1]>.<|END_THINKING|>\n"
-        "<|START_RESPONSE|>foo <co>bar</co: 0:[1,2],1:[3]><|END_RESPONSE|>",
+        (
+            "<|START_THINKING|> A <co>rainbow</co: 0:[1]>.<|END_THINKING|>\n"
+            "<|START_RESPONSE|>foo <co>bar</co: 0:[1,2],1:[3]><|END_RESPONSE|>"
+        ),
         "A rainbow.",
         "foo bar",
     ),
@@ -391,8 +451,10 @@ NEWER_REASONING: Sequence[tuple[str, str, str, str, str]] = (
     (
         "kimi_k3",
         "<|open|>think<|sep|>",
-        "Hm.<|close|>think<|sep|><|open|>response<|sep|>Hi.<|close|>response<|sep|>"
-        "<|close|>message<|sep|><|end_of_msg|>",
+        (
+            "Hm.<|close|>think<|sep|><|open|>response<|sep|>Hi.<|close|>response<|sep|>"
+            "<|close|>message<|sep|><|end_of_msg|>"
+        ),
         "Hm.",
         "Hi.",
     ),

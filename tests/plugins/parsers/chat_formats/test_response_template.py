@@ -81,8 +81,22 @@ QWEN_CALL = (
 REPLIES = (
     # template, end of the prompt, text, reasoning, content, calls
     (GEMMA, "", "Hi there.<turn|>", "", "Hi there.", []),
-    (GEMMA, "", f"<|channel>thought\nHm.\n<channel|>\nSo. {PARIS}\n{PARIS}", "Hm.", "So.", [DAYS, DAYS]),
-    (GEMMA, "<|turn>model\n<|channel>thought\n", "Hm.<channel|>Hi.<turn|>", "Hm.", "Hi.", []),
+    (
+        GEMMA,
+        "",
+        f"<|channel>thought\nHm.\n<channel|>\nSo. {PARIS}\n{PARIS}",
+        "Hm.",
+        "So.",
+        [DAYS, DAYS],
+    ),
+    (
+        GEMMA,
+        "<|turn>model\n<|channel>thought\n",
+        "Hm.<channel|>Hi.<turn|>",
+        "Hm.",
+        "Hi.",
+        [],
+    ),
     # the last turn counts
     (GEMMA, "<|channel>thought\n<|turn>model\n", "Hi. ", "", "Hi. ", []),
     # a call ends the reasoning; a mark within a text does not end the call
@@ -96,14 +110,38 @@ REPLIES = (
         [("f", '{"a": "<tool_call|>"}')],
     ),
     # no call, and one that was cut short
-    (GEMMA, "", "a <|tool_call>call:f what<tool_call|> b", "", "a <|tool_call>call:f what<tool_call|> b", []),
-    (GEMMA, "", 'a <|tool_call>call:f{a:<|"|>b', "", 'a <|tool_call>call:f{a:<|"|>b', []),
+    (
+        GEMMA,
+        "",
+        "a <|tool_call>call:f what<tool_call|> b",
+        "",
+        "a <|tool_call>call:f what<tool_call|> b",
+        [],
+    ),
+    (
+        GEMMA,
+        "",
+        'a <|tool_call>call:f{a:<|"|>b',
+        "",
+        'a <|tool_call>call:f{a:<|"|>b',
+        [],
+    ),
     (GEMMA, "", "a <|tool_call>call:f{}", "", "a", [("f", "{}")]),
-    (QWEN, "<|im_start|>assistant\n<think>\n", f"Hm.\n</think>\n\nSo.\n{QWEN_CALL}<|im_end|>", "Hm.", "So.", [("get_weather", '{"city": "12", "days": 3}')]),
+    (
+        QWEN,
+        "<|im_start|>assistant\n<think>\n",
+        f"Hm.\n</think>\n\nSo.\n{QWEN_CALL}<|im_end|>",
+        "Hm.",
+        "So.",
+        [("get_weather", '{"city": "12", "days": 3}')],
+    ),
     (
         LISTED,
         "",
-        'So.<tools>[{"name": "f", "args": {"a": [1]}}, {"name": "g", "args": {}}]</tools>',
+        (
+            'So.<tools>[{"name": "f", "args": {"a": [1]}}, '
+            '{"name": "g", "args": {}}]</tools>'
+        ),
         "",
         "So.",
         [("f", '{"a": [1]}'), ("g", "{}")],
@@ -111,9 +149,7 @@ REPLIES = (
 )
 
 
-def said_of(
-    template: Mapping[str, Any], prompt_end: str, pieces: list[str]
-) -> Said:
+def said_of(template: Mapping[str, Any], prompt_end: str, pieces: list[str]) -> Said:
     """Returns what both parsers find, the one behind the other."""
     config = {"response_template": template}
     tools = TemplateToolParser(ToolParserContext(tools=TOOLS.tools, tokenizer=config))

@@ -95,7 +95,9 @@ class CohereParser(TaggedJsonParser):
 class CohereThinkingParser(ThinkingParser):
     """Reasoning between `<|START_THINKING|>` and `<|END_THINKING|>`."""
 
-    def __init__(self, context: ReasoningParserContext, answer: tuple[str, str]) -> None:
+    def __init__(
+        self, context: ReasoningParserContext, answer: tuple[str, str]
+    ) -> None:
         tags = Tags(
             opens=("<|START_THINKING|>",),
             closes=("<|END_THINKING|>",),
@@ -113,7 +115,9 @@ class CohereThinkingParser(ThinkingParser):
         return [*self._plain(super().finish()), *self._texts.rest()]
 
     def _plain(self, parts: Iterable[ReasoningPart]) -> list[ReasoningPart]:
-        return [part for part in self._texts.of(parts) if isinstance(part, ReasoningPart)]
+        return [
+            part for part in self._texts.of(parts) if isinstance(part, ReasoningPart)
+        ]
 
 
 Command3ThinkingParser = partial(CohereThinkingParser, answer=_RESPONSE)

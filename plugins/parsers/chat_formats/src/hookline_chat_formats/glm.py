@@ -20,7 +20,9 @@ class GlmParser(SteppedToolParser):
 
     def steps(self) -> ToolSteps[None]:
         markers = Markers(OPEN, CLOSE, KEY, *self.frames)
-        while (marker := (yield from self.content_until(markers, (CLOSE,)))) is not None:
+        while (
+            marker := (yield from self.content_until(markers, (CLOSE,)))
+        ) is not None:
             word = self._space.rstrip()
             if marker == KEY and (name := self.known(word)) is not None:
                 yield from KeyValueCall(self).arguments(name, end=KEY)

@@ -27,9 +27,7 @@ class PlamoParser(DeepSeekV31Parser):
     tokens = ControlTokens(
         calls_begin=_begin("tool_requests"),
         call_begin=_begin("tool_request") + _begin("tool_name"),
-        separator=_end("tool_name")
-        + _begin("tool_arguments")
-        + "json".join(_MARKS),
+        separator=_end("tool_name") + _begin("tool_arguments") + "json".join(_MARKS),
         call_end=_end("tool_arguments") + _end("tool_request"),
         calls_end=_end("tool_requests"),
     )
@@ -42,7 +40,5 @@ class PlamoParser(DeepSeekV31Parser):
 
 PlamoThinkingParser = partial(
     ThinkingParser,
-    tags=Tags(
-        opens=(_begin("think"),), closes=(_end("think"),), frames=(_TURN_END,)
-    ),
+    tags=Tags(opens=(_begin("think"),), closes=(_end("think"),), frames=(_TURN_END,)),
 )

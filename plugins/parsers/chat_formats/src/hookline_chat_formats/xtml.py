@@ -32,7 +32,13 @@ _JSON_END = _tag(_CLOSE, "json")
 _VALUE_ENDS: Mapping[str, tuple[str, ...]] = {_ARGUMENT_END: (), _CALL_END: ()}
 _RESPONSE, _RESPONSE_END = _tag(_OPEN, "response"), _tag(_CLOSE, "response")
 _REST = (_tag(_CLOSE, "message"), "<|end_of_msg|>")
-_FRAMES = (_RESPONSE, _RESPONSE_END, _tag(_OPEN, "tools"), _tag(_CLOSE, "tools"), *_REST)
+_FRAMES = (
+    _RESPONSE,
+    _RESPONSE_END,
+    _tag(_OPEN, "tools"),
+    _tag(_CLOSE, "tools"),
+    *_REST,
+)
 _BEGINS = Markers(_CALL, *_FRAMES)
 
 
@@ -46,7 +52,7 @@ class KimiK3Parser(SteppedToolParser):
     """The attributes of the last opening tag."""
 
     def steps(self) -> ToolSteps[None]:
-        while (marker := (yield from self.content_until(_BEGINS))) is not None:
+        while (yield from self.content_until(_BEGINS)) is not None:
             name = (yield from self._attributes()).get("tool")
             if not name:
                 text = self.not_a_call("").text
