@@ -84,7 +84,7 @@ def known() -> list[Difference]:
 
 def _said(content: str, calls: Sequence[Sequence[str]]) -> str:
     """Returns what a reply says, whatever its white space and JSON's spelling are."""
-    words = " ".join(content.split())
+    words = "".join(content.split())
     made = [f"{name}({_plain(arguments)})" for name, arguments in calls]
     return " ".join([words, *made] if words else made)
 
