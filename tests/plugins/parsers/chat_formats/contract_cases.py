@@ -238,7 +238,12 @@ CASES: tuple[Case, ...] = (
         W,
         "b",
     ),
+    Case("hermes", f"<tool_call>{OBJECT}}}\n</tool_call>", W),
+    Case("hermes", f"<tool_call>{OBJECT}, {OBJECT}</tool_call>, a", W * 2, ", a"),
+    Case("hermes", f"<tool_call>\n```json\n{OBJECT}\n```\n</tool_call>", W),
     # Others with JSON
+    Case("llama3_json", f"a <function=get_weather>{PARIS}</function>", W, "a"),
+    Case("qwen3_coder", f"<function=get_weather>\n{PARIS}\n</function>", W),
     *[
         Case(name, text.replace(OBJECT, NESTED), W)
         for name, text in CALLS.items()

@@ -9,6 +9,8 @@ from hookline_chat_formats.parameter_calls import QWEN, ParameterCall, Parameter
 from hookline_server.reply_parsing.parts import Repair
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
+FENCE = "```"
+
 
 class Dialect(Enum):
     """How a call is written: Hermes, Qwen3-Coder, GLM."""
@@ -41,6 +43,9 @@ def any_call(
     """
     reader = parser.reader
     yield from reader.skip_space()
+    if fence := (yield from reader.accept(FENCE)):
+        yield from reader.accept("json")
+        yield from reader.skip_space()
     character = yield from reader.peek()
     if character in ("{", "["):
         dialect = Dialect.JSON
@@ -61,7 +66,7 @@ def any_call(
     if dialect is not own:
         yield Repair("dialect")
     if parser.follows_call:
-        for close in closes:
+        for close in (FENCE, *closes) if fence else closes:
             yield from reader.skip_space()
             yield from reader.accept(close)
     return True

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container
 
 from hookline_server.reply_parsing.call_object import CallObject
+from hookline_server.reply_parsing.parts import Repair
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
 
@@ -28,10 +29,14 @@ def json_calls(
     """
     reader = parser.reader
     is_list = yield from reader.accept("[")
-    has_calls = False
+    has_calls = has_comma = False
     while True:
         yield from reader.skip_space()
-        if is_list and (yield from reader.accept(",")):
+        if (yield from reader.accept(",")):
+            has_comma = True
+            continue
+        if has_calls and not has_comma and (yield from reader.accept("}")):
+            yield Repair("bracket")
             continue
         if (yield from reader.peek()) != "{":
             break
@@ -42,10 +47,13 @@ def json_calls(
             if has_calls:
                 yield parser.not_a_call("")
             return has_calls
-        has_calls = True
+        has_calls, has_comma = True, False
         reader.record()
     if is_list:
         yield from reader.accept("]")
+    elif has_calls and has_comma:
+        yield parser.not_a_call("")
+        return True
     if has_calls:
         reader.recorded()
     return has_calls

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from hookline_chat_formats.parameter_calls import ParameterCall
 from hookline_chat_formats.strict_calls import (
     Format,
     between,
@@ -17,6 +18,7 @@ from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, Tool
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 _TAG = "<|python_tag|>"
+_FUNCTION = "<function="
 _ENDS = ("<|eom_id|>", "<|eot_id|>")
 _NO_CALL = r"(\s*[^\s{][\s\S]*)?"
 """Text that does not begin as JSON."""
@@ -26,14 +28,15 @@ class LlamaJsonParser(SteppedToolParser):
     """`{"name": "f", "parameters": {"a": 1}}`; further ones follow `;` or `,`.
 
     Without a tag before them they need the name of one of the request's functions, and
-    must not be in a block of code: any other JSON is content.
+    must not be in a block of code: any other JSON is content. Some models write
+    `<function=f>{"a": 1}</function>`.
     """
 
     control_tokens = (_TAG, *_ENDS)
 
     def __init__(self, context: ToolParserContext) -> None:
         super().__init__(context)
-        self._markers = Markers(_TAG, "{", *self.reasoning_ends)
+        self._markers = Markers(_TAG, _FUNCTION, "{", *self.reasoning_ends)
 
     def structural_tag(self, strict: Collection[str]) -> Format:
         """See `StrictToolParser`; a reply that begins as JSON must consist of calls."""
@@ -57,6 +60,10 @@ class LlamaJsonParser(SteppedToolParser):
                 yield from self._calls("")
             elif marker == _TAG:
                 yield from self._calls(marker)
+            elif marker == _FUNCTION:
+                call = ParameterCall(self)
+                if not (yield from call.steps(is_open=True, needs_known=True)):
+                    yield self.not_a_call(marker)
             elif self.is_code or not (yield from self._call("", is_open=True)):
                 yield self.not_a_call(marker)
             else:

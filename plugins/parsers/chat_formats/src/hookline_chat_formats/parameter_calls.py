@@ -168,6 +168,13 @@ class ParameterCall:
 
     def _arguments(self, name: str) -> ToolSteps[None]:
         tags, schema = self._tags, self._parser.tools.get(name, {})
+        yield from self._reader.skip_space()
+        if (yield from self._reader.is_at("{")):
+            yield from self._parser.json_arguments()
+            yield from self._reader.skip_space()
+            yield from self._reader.accept(tags.function_end)
+            yield Repair("dialect")
+            return
         ends = tags.value_ends
         writer = ArgumentWriter(
             self._parser,
