@@ -228,6 +228,23 @@ def test_a_grammar_learns_where_reasoning_ends(
     assert TemplateReasoningParser(context).reasoning_span == span
 
 
+@pytest.mark.parametrize("begun", ["<|channel>thought\nHm.<channel|>", ""])
+def test_nothing_in_a_structured_output_is_a_mark(begun: str) -> None:
+    """Its strings may have the template's texts."""
+    context = ReasoningParserContext(
+        tokenizer={"response_template": GEMMA}, is_structured=True
+    )
+    content = '{"a": "<turn|><|channel>thought\\n"}'
+
+    said = Said()
+    parser = TemplateReasoningParser(context)
+    for piece in (begun, *content):
+        said.take(parser.push(piece))
+    said.take(parser.finish())
+
+    assert said.content == content
+
+
 @pytest.mark.parametrize(
     ("tokenizer", "reason"),
     [

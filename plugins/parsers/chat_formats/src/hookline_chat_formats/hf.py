@@ -204,6 +204,8 @@ class TemplateReasoningParser:
         self._marks: tuple[Anchor | None, ...] = ()
         self._space = ""
         self._drops_space = self._has_thought = self.is_reasoning = False
+        self._is_structured = context.is_structured
+        self._has_content = False
         if (template := _template(context.tokenizer)) is not None:
             self._thinking = template.field(*FIELDS_OF_REASONING)
             self._marks = _marks(template)
@@ -249,16 +251,22 @@ class TemplateReasoningParser:
             yield Content(self._unread.take(None))
             return
         while True:
-            awaited = (thinking.opens, *self._marks)
-            text, mark, anchor = self._unread.until(
-                *((thinking.closes,) if self.is_reasoning else awaited)
-            )
+            text, mark, anchor = self._unread.until(*self._awaited(thinking))
             yield from self._said(text, is_last=not mark and self._unread.has_ended)
             if anchor is None:
                 return
             self._space, self._drops_space = "", True
             self._has_thought |= self.is_reasoning
             self.is_reasoning = anchor is thinking.opens
+
+    def _awaited(self, thinking: Field) -> tuple[Anchor | None, ...]:
+        """Returns what may come next; nothing within a structured output."""
+        if self.is_reasoning:
+            return (thinking.closes,)
+        has_begun = self._has_thought or self._has_content
+        if self._is_structured and has_begun:
+            return ()
+        return (thinking.opens, *self._marks)
 
     def _said(self, text: str, *, is_last: bool) -> Iterator[ReasoningPart]:
         """Yields a text without the white space around reasoning."""
@@ -271,6 +279,7 @@ class TemplateReasoningParser:
             sure = without_space(text)
         self._space = text[sure:]
         if sure:
+            self._has_content = self._has_content or not self.is_reasoning
             yield (Reasoning if self.is_reasoning else Content)(text[:sure])
 
 
