@@ -18,7 +18,7 @@ from hookline_server.reply_parsing.tool_parser import ToolParserContext
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 
-from .formats import TOOLS, Said
+from .formats import TOOLS, Said, read
 from .test_chat_formats_calls import cut
 
 GEMMA: Mapping[str, Any] = {
@@ -236,13 +236,10 @@ def test_nothing_in_a_structured_output_is_a_mark(begun: str) -> None:
     )
     content = '{"a": "<turn|><|channel>thought\\n"}'
 
-    said = Said()
-    parser = TemplateReasoningParser(context)
-    for piece in (begun, *content):
-        said.take(parser.push(piece))
-    said.take(parser.finish())
+    for pieces in ([begun + content], [*begun, *content]):
+        said = read(TemplateReasoningParser(context), pieces)
 
-    assert said.content == content
+        assert said.content == content
 
 
 @pytest.mark.parametrize(

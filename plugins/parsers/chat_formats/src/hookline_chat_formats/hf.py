@@ -252,6 +252,10 @@ class TemplateReasoningParser:
             return
         while True:
             text, mark, anchor = self._unread.until(*self._awaited(thinking))
+            is_within = self._is_structured and not self.is_reasoning
+            if mark and is_within and text.strip():
+                yield from self._said(text + mark, is_last=True)
+                continue
             yield from self._said(text, is_last=not mark and self._unread.has_ended)
             if anchor is None:
                 return
@@ -263,9 +267,9 @@ class TemplateReasoningParser:
         """Returns what may come next; nothing within a structured output."""
         if self.is_reasoning:
             return (thinking.closes,)
-        has_begun = self._has_thought or self._has_content
-        if self._is_structured and has_begun:
-            return ()
+        if self._is_structured:
+            has_begun = self._has_thought or self._has_content
+            return () if has_begun else (thinking.opens,)
         return (thinking.opens, *self._marks)
 
     def _said(self, text: str, *, is_last: bool) -> Iterator[ReasoningPart]:
