@@ -54,7 +54,10 @@ class _Texts:
     """The content and the reasoning of one reply, without the tags of citations."""
 
     def __init__(self) -> None:
-        self._plain = {Reasoning: _PlainText(), Content: _PlainText()}
+        self._plain: dict[type[Content | Reasoning], _PlainText] = {
+            Reasoning: _PlainText(),
+            Content: _PlainText(),
+        }
 
     def of(self, parts: Iterable[ToolPart]) -> list[ToolPart]:
         """Returns parts with plain texts."""
@@ -62,7 +65,7 @@ class _Texts:
         for part in parts:
             if isinstance(part, Content | Reasoning):
                 kind = type(part)
-                found += map(kind, self._plain[kind].push(part.text))
+                found += [kind(text) for text in self._plain[kind].push(part.text)]
             else:
                 found.append(part)
         return found
@@ -71,7 +74,7 @@ class _Texts:
         """Returns what was held back."""
         found: list[ReasoningPart] = []
         for kind, plain in self._plain.items():
-            found += map(kind, plain.finish())
+            found += [kind(text) for text in plain.finish()]
             self._plain[kind] = _PlainText()
         return found
 

@@ -11,6 +11,7 @@ from hookline_chat_formats.response_template import (
     Anchor,
     Field,
     ResponseTemplate,
+    template_of,
 )
 from hookline_chat_formats.typed_values import as_json
 from hookline_chat_formats.value_types import member_schema, takes
@@ -20,6 +21,7 @@ from hookline_server.reply_parsing.parts import (
     Content,
     Reasoning,
     ReasoningPart,
+    Repair,
     ToolPart,
 )
 from hookline_server.reply_parsing.reasoning_parser import ReasoningParserContext
@@ -48,7 +50,8 @@ class _Unread:
             The text, and the anchor's text and the anchor if it was reached.
         """
         first: tuple[int, int] | None = None
-        reached, hold = None, len(self._text)
+        reached: Anchor | None = None
+        hold = len(self._text)
         for anchor in anchors:
             if anchor is None:
                 continue
@@ -240,10 +243,11 @@ class TemplateReasoningParser:
 
     def call_begun(self) -> list[ReasoningPart]:
         """Ends the reasoning where a call begins; returns what was held back."""
+        was_reasoning = self.is_reasoning
         held = self.finish()
         self._unread.has_ended = self.is_reasoning = False
         self._drops_space = True
-        return held
+        return [*held, Repair("reasoning")] if was_reasoning else held
 
     def _parts(self) -> Iterator[ReasoningPart]:
         thinking = self._thinking
@@ -282,9 +286,11 @@ class TemplateReasoningParser:
         if self.is_reasoning:
             sure = without_space(text)
         self._space = text[sure:]
-        if sure:
-            self._has_content = self._has_content or not self.is_reasoning
-            yield (Reasoning if self.is_reasoning else Content)(text[:sure])
+        if sure and self.is_reasoning:
+            yield Reasoning(text[:sure])
+        elif sure:
+            self._has_content = True
+            yield Content(text[:sure])
 
 
 def _template(tokenizer: Mapping[str, object] | None) -> ResponseTemplate | None:
@@ -298,7 +304,7 @@ def _template(tokenizer: Mapping[str, object] | None) -> ResponseTemplate | None
     given = tokenizer.get("response_template")
     if given is None:
         raise ValueError("the model's tokenizer has no response_template")
-    return ResponseTemplate(given)
+    return template_of(given)
 
 
 def _marks(template: ResponseTemplate) -> tuple[Anchor | None, ...]:

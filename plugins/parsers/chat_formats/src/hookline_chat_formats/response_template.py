@@ -4,7 +4,9 @@ The template says what opens and closes each field of a message, and what a call
 means. `transformers` understands the text of calls; here is found where they are.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import regex
@@ -116,7 +118,7 @@ class ResponseTemplate:
         fields: Its fields by name.
     """
 
-    def __init__(self, given: object) -> None:
+    def __init__(self, given: Mapping[str, Any]) -> None:
         """Reads it.
 
         Raises:
@@ -126,9 +128,7 @@ class ResponseTemplate:
             ResponseParser,
         )
 
-        if not isinstance(given, dict):
-            raise TypeError("the tokenizer's response_template is no object")
-        ResponseParser(given, prefix="")
+        ResponseParser(dict(given), prefix="")
         self.fields = {name: Field(each) for name, each in given["fields"].items()}
         self._start = _anchor(given, "start_anchor")
 
@@ -148,6 +148,22 @@ class ResponseTemplate:
         """Returns what a prompt already has of the reply."""
         end = None if self._start is None else self._start.last_end(prompt_end)
         return "" if end is None else prompt_end[end:]
+
+
+def template_of(given: object) -> ResponseTemplate:
+    """Returns a template as JSON has it, read once for all replies.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError("the tokenizer's response_template is no object")
+    return _read(json.dumps(given, sort_keys=True))
+
+
+@lru_cache(maxsize=4)
+def _read(given: str) -> ResponseTemplate:
+    return ResponseTemplate(json.loads(given))
 
 
 def _anchor(given: Mapping[str, Any], name: str) -> Anchor | None:
