@@ -61,9 +61,9 @@ class _Unread:
             elif first is None or found[0] < first[0]:
                 first, reached = found, anchor
         if first is None or first[0] >= hold:
-            return self.take(hold), "", None
-        text = self.take(first[0])
-        return text, self.take(first[1] - first[0]), reached
+            return self.read(hold), "", None
+        text = self.read(first[0])
+        return text, self.read(first[1] - first[0]), reached
 
     def place_of(self, anchor: Anchor | None, start: int) -> tuple[int, int] | None:
         """Returns where the next such anchor is from a position on.
@@ -80,7 +80,7 @@ class _Unread:
         """Returns the next characters, or all."""
         return self._text[:size]
 
-    def take(self, size: int | None) -> str:
+    def read(self, size: int | None) -> str:
         """Reads the next characters, or all."""
         taken = self._text[:size]
         self._text = self._text[len(taken) :]
@@ -122,7 +122,7 @@ class TemplateToolParser:
 
     def _parts(self) -> Iterator[ToolPart]:
         if self._calls is None:
-            yield Content(self._unread.take(None))
+            yield Content(self._unread.read(None))
             return
         while self._opened is None or (yield from self._field(self._calls)):
             text, mark, anchor = self._unread.until(self._calls.opens, *self._marks)
@@ -156,7 +156,7 @@ class TemplateToolParser:
                 break
             self._tries, self._too_early = self._tries + 1, end
         self._opened = None
-        read = self._unread.take(end)
+        read = self._unread.read(end)
         if not calls:
             yield Content(f"{self._space}{opened}{read}")
             self._follows_call = False
@@ -252,7 +252,7 @@ class TemplateReasoningParser:
     def _parts(self) -> Iterator[ReasoningPart]:
         thinking = self._thinking
         if thinking is None:
-            yield Content(self._unread.take(None))
+            yield Content(self._unread.read(None))
             return
         while True:
             text, mark, anchor = self._unread.until(*self._awaited(thinking))
