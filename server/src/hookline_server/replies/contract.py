@@ -32,8 +32,8 @@ class Contract:
         self._markers: Markers | None = None
         self.leave_out(control_tokens)
         self._arguments: ArgumentsMender | None = None
-        self._text: type[Content | Reasoning] = Content
-        self._held = ""  # may be the start of a control token
+        self._held: dict[type[Content | Reasoning], str] = {}
+        """Text of each kind that may be the start of a control token."""
 
     def leave_out(self, control_tokens: Collection[str]) -> None:
         """Leaves out other tokens, too: what one parser leaves out may join them."""
@@ -49,25 +49,26 @@ class Contract:
                 case CallArguments(text):
                     yield from self._mended(text)
                 case CallBegun():
-                    yield from self.end()
+                    yield from self._end_call()
                     self._arguments = ArgumentsMender()
                     yield part
                 case Content(text) | Reasoning(text):
-                    if self._arguments is not None or type(part) is not self._text:
-                        yield from self.end()
-                    self._text = type(part)
-                    yield from self._without_tokens(text)
+                    yield from self._end_call()
+                    yield from self._without_tokens(type(part), text)
 
-    def end(self) -> Iterator[Part]:
-        """Yields the end of a call's arguments, or a text that was held back."""
+    def finish(self) -> Iterator[Part]:
+        """Yields the end of a call's arguments, and texts that were held back."""
+        yield from self._end_call()
+        for kind, held in self._held.items():
+            yield kind(held)
+        self._held.clear()
+
+    def _end_call(self) -> Iterator[Part]:
         if self._arguments is not None:
             rest = self._arguments.finish()
             self._count_repairs(self._arguments)
             self._arguments = None
             yield CallArguments(rest)
-        if self._held:
-            held, self._held = self._held, ""
-            yield self._text(held)
 
     def _mended(self, text: str) -> Iterator[Part]:
         """Yields what becomes of arguments; what follows their object is content."""
@@ -75,30 +76,31 @@ class Contract:
         if arguments is not None:
             yield CallArguments(arguments.push(text))
             self._count_repairs(arguments)
-            rest = arguments.rest
-            if rest.strip():
+            rest = arguments.rest.lstrip()
+            if rest:
                 self._count("bracket")
-                yield from self.end()
-                self._text = Content
-        if rest.strip() or arguments is None:
-            yield from self._without_tokens(rest)
+                yield from self._end_call()
+        if rest:
+            yield from self._without_tokens(Content, rest)
 
     def _count_repairs(self, arguments: ArgumentsMender) -> None:
         for kind in arguments.repairs:
             self._count(kind)
         arguments.repairs.clear()
 
-    def _without_tokens(self, text: str) -> Iterator[Part]:
+    def _without_tokens(
+        self, kind: type[Content | Reasoning], text: str
+    ) -> Iterator[Part]:
         if self._markers is None:
-            yield self._text(text)
+            yield kind(text)
             return
-        text = self._held + text
+        text = self._held.get(kind, "") + text
         while (found := self._markers.search(text, 0)) is not None:
             self._count("tag")
             before = text[: found.start()]  # may end with the start of another
             sure = self._markers.undecided(before, 0)
-            yield self._text(before[:sure])
+            yield kind(before[:sure])
             text = before[sure:] + text[found.end() :]
         sure = self._markers.undecided(text, 0)
-        self._held = text[sure:]
-        yield self._text(text[:sure])
+        self._held[kind] = text[sure:]
+        yield kind(text[:sure])

@@ -85,12 +85,12 @@ class GuardedParser:
         method = getattr(self._inner, "call_begun", None)
         if method is None:
             return []
-        return [*self._contract.kept(self._called(method)), *self._contract.end()]
+        return list(self._contract.kept(self._called(method)))
 
     def finish(self) -> Sequence[Part]:
         """Returns the last parts."""
         last: Parts = [] if self._inner is None else self._called(self._inner.finish)
-        return [*self._contract.kept(last), *self._contract.end()]
+        return [*self._contract.kept(last), *self._contract.finish()]
 
     def _called(self, method: Callable[[], Parts]) -> Parts:
         begun = time.thread_time()

@@ -106,7 +106,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(deadline=None, max_examples=40, derandomize=True)
+@settings(deadline=None, max_examples=25, derandomize=True)
 @given(
     seed=st.integers(0, 2**32),
     reasoning=st.sampled_from([None, *sorted(REASONING_PARSERS)]),
@@ -136,7 +136,7 @@ def test_mutated_replies_keep_to_the_contract(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(deadline=None, max_examples=30, derandomize=True)
+@settings(deadline=None, max_examples=20, derandomize=True)
 @given(
     seed=st.integers(0, 2**32),
     reasoning=st.sampled_from([None, *sorted(REASONING_PARSERS)]),

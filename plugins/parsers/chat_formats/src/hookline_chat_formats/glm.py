@@ -8,7 +8,7 @@ from hookline_server.reply_parsing.parts import Repair
 from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
-_LAST_WORD = re.compile(r"(?:\A|\s{1,64})[\w.:-]{1,128}\s{0,64}\Z")
+_LAST_WORD = re.compile(r"\s{0,64}[\w.:-]{1,128}\s{0,64}\Z")
 _LONGEST_LAST_WORD = 256
 
 
