@@ -188,7 +188,8 @@ class JsonMender:
             self._step = self._unicode
         elif character == "'":
             self._out.append("'")
-            self.repairs += [] if self._quote == "'" else ["escape"]
+            if self._quote != "'":
+                self.repairs.append("escape")
         else:
             self._mend("escape", "\\\\")
             return at
