@@ -30,7 +30,7 @@ class ArgumentsMender:
             if start[0] != "{":
                 self._is_other = True
                 return ""
-            self._object, text = self._mender(), "".join(self._held)
+            self._object, text = self._mender(), start
         return self._object.push(text)
 
     @property
