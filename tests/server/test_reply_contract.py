@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from hookline_server.context import PARSERS
+from hookline_server.replies.failures import FailureCounts
+from hookline_server.replies.guarded_parser import GuardedParser
+from hookline_server.replies.reply_reader import ReplyReader
 from hookline_server.replies.settings import ReplySettings
+from hookline_server.reply_parsing.parts import (
+    CallArguments,
+    CallBegun,
+    Content,
+    Part,
+    Reasoning,
+)
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 
@@ -131,3 +141,45 @@ def argument_deltas(api: str, event: Any) -> list[str]:
         return [event["delta"]["partial_json"]] if "partial_json" in str(event) else []
     is_delta = event["type"] == "response.function_call_arguments.delta"
     return [event["delta"]] if is_delta else []
+
+
+class Plain:
+    """A plugin's parser that knows nothing of the contract."""
+
+    needs_special_tokens = False
+
+    def __init__(self, kind: type[Reasoning | Content]) -> None:
+        self.kind = kind
+
+    def push(self, text: str) -> list[Part]:
+        if self.kind is Reasoning:
+            return [Reasoning(text)]
+        if text.startswith("{"):
+            return [CallBegun("f"), CallArguments(text)]
+        return [Content(text)]
+
+    def finish(self) -> list[Part]:
+        return []
+
+
+def test_parsers_of_plugins_keep_to_the_contract_unknowingly() -> None:
+    """
+    Their arguments are mended, and a call ends the reasoning of a parser for good.
+    """
+    counts = FailureCounts()
+    reader = ReplyReader(
+        GuardedParser("reasoning", "plain", Plain(Reasoning), counts),
+        GuardedParser("tool", "plain", Plain(Content), counts),
+    )
+
+    read = [reader.read(piece, (), bytes) for piece in ("Hm.", "{'a': 1", "So.")]
+    parts = [part for some in read for each in some for part in each]
+    parts += reader.finish()
+
+    assert parts == [
+        Reasoning("Hm."),
+        CallBegun("f"),
+        CallArguments('{"a": '),
+        CallArguments("1}"),
+        Content("So."),
+    ]

@@ -70,7 +70,8 @@ class GuardedParser:
     @property
     def is_reasoning(self) -> bool:
         """Whether the text so far ends within reasoning."""
-        return isolate(getattr, self._inner, "is_reasoning", False) is True
+        inner = self._inner
+        return isolate(lambda: getattr(inner, "is_reasoning", False)) is True
 
     def push(self, text: str) -> Sequence[Part]:
         """Returns the parts that the next piece of text completes."""
@@ -81,11 +82,17 @@ class GuardedParser:
         return list(self._contract.kept(self._called(lambda: push(text))))
 
     def call_begun(self) -> Sequence[Part]:
-        """Tells a parser of reasoning that a call has begun; returns held parts."""
-        method = getattr(self._inner, "call_begun", None)
-        if method is None:
+        """Ends the reasoning where a call begins; returns the parts held back.
+
+        A parser that cannot be told is not called again: the rest is content.
+        """
+        if self._inner is None:
             return []
-        return list(self._contract.kept(self._called(method)))
+        method = getattr(self._inner, "call_begun", None)
+        parts = self._called(method or self._inner.finish)
+        if method is None:
+            self._inner = None
+        return list(self._contract.kept(parts))
 
     def finish(self) -> Sequence[Part]:
         """Returns the last parts."""

@@ -4,6 +4,7 @@ import json
 
 from hookline_metrics.front_end_parts import RepairKind
 from hookline_server.reply_parsing.json_mender import JsonMender
+from hookline_server.reply_parsing.reader import decoded_string
 
 
 class ArgumentsMender:
@@ -29,7 +30,7 @@ class ArgumentsMender:
             if start[0] != "{":
                 self._is_other = True
                 return ""
-            self._object, text = self._mender(), "".join(self._held)
+            self._object, text = self._mender(), start
         return self._object.push(text)
 
     @property
@@ -58,7 +59,7 @@ class ArgumentsMender:
         if mender.rest.strip():
             value = json.dumps(text, ensure_ascii=False)
         if value.startswith('"'):
-            inner = str(json.loads(value)).strip()
+            inner = decoded_string(value).strip()
             if inner.startswith("{"):
                 mender = self._mender()
                 return mender.push(inner) + mender.finish()

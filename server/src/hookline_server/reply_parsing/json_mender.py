@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from hookline_metrics.front_end_parts import RepairKind
 
-_SPACE = re.compile(r"[ \t\r\n]*+")
+_SPACE = re.compile(r"\s*+")
+_OTHER_SPACE = re.compile(r"[^ \t\r\n]")
 _IN_STRING = {
     '"': re.compile(r'[^"\\\x00-\x1f]*+'),
     "'": re.compile(r"[^'\"\\\x00-\x1f]*+"),
@@ -188,7 +189,8 @@ class JsonMender:
             self._step = self._unicode
         elif character == "'":
             self._out.append("'")
-            self.repairs += [] if self._quote == "'" else ["escape"]
+            if self._quote != "'":
+                self.repairs.append("escape")
         else:
             self._mend("escape", "\\\\")
             return at
@@ -228,7 +230,7 @@ class JsonMender:
         return at
 
     def _end_string(self) -> None:
-        self._out.append('"' + self._take_held())
+        self._out.append('"' + _OTHER_SPACE.sub(" ", self._take_held()))
         self._step = self._colon if self._is_key else self._after
 
     # Objects and lists
@@ -344,7 +346,7 @@ class JsonMender:
     def _skip_space(self, text: str, at: int) -> int:
         end = _end_of_space(text, at)
         if end > at:
-            (self._comma or self._out).append(text[at:end])
+            (self._comma or self._out).append(_OTHER_SPACE.sub(" ", text[at:end]))
         return end
 
     def _hold_space(self, text: str, at: int) -> int:

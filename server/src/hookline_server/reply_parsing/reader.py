@@ -213,6 +213,7 @@ class Reader:
 
 
 def decoded_string(quoted: str) -> str:
-    """Returns the text of a string that JSON or Python quotes."""
+    """Returns the text of a string that JSON or Python quotes, without surrogates."""
     mender = JsonMender()
-    return str(json.loads(mender.push(quoted) + mender.finish()))
+    text = str(json.loads(mender.push(quoted) + mender.finish()))
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
