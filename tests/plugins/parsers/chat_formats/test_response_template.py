@@ -188,7 +188,7 @@ def test_replies_say_what_they_should() -> None:
 def test_calls_are_those_that_transformers_finds() -> None:
     """The library that defines the templates makes the same of whole replies."""
     chat_parsing = pytest.importorskip("transformers.utils.chat_parsing")
-    for template, prompt_end, text, reasoning, content, calls in REPLIES:
+    for template, prompt_end, text, reasoning, _, calls in REPLIES:
         if not calls or "Hm. <|tool" in text or '"><tool' in text:
             continue  # there it loses the call, or refuses the reply
 
@@ -196,7 +196,6 @@ def test_calls_are_those_that_transformers_finds() -> None:
 
         functions = [call["function"] for call in message["tool_calls"]]
         assert [each["name"] for each in functions] == [name for name, _ in calls]
-        assert message.get("content", "") == content
         thought = message.get("thinking", message.get("reasoning_content", ""))
         assert thought == reasoning
         if template is not QWEN:  # it takes `12` for a number without the schema
