@@ -30,6 +30,9 @@ ALSO = {
 }
 """Names of the same parsers that vLLM has others for."""
 
+UNREAD = ("NotImplementedError", "RuntimeError")
+"""What vLLM's parsers raise that need their model's tokenizer, or are stubs."""
+
 Difference = Mapping[str, str]
 
 
@@ -70,7 +73,7 @@ def differences() -> list[Difference]:
         said = Reply(tool=ALSO.get(name, name)).read([text])
         ours = _said(said.content, said.calls)
         other = theirs.get("error") or _said(theirs["content"], theirs["calls"])
-        if other != ours:
+        if other != ours and not other.startswith(UNREAD):
             row = {"format": name, "text": text, "vllm": other, "hookline": ours}
             found.append(row)
     return found
