@@ -113,7 +113,7 @@ class BracedArguments:
         yield from self._reader.skip_space()
         if key is not None and (yield from self._reader.accept(":")):
             return key.strip()
-        if len(text.split()) > 1:
+        if text.strip():
             yield Content(text)
         return None
 
