@@ -230,7 +230,10 @@ FRONT_END = FrontEndChanged(
                 ),
             )
         ),
-        ParserFailures(failures=(("tool", "hermes", 4), ("reasoning", "qwen3", 0))),
+        ParserFailures(
+            failures=(("tool", "hermes", 4), ("reasoning", "qwen3", 0)),
+            repairs=(("tool", "hermes", "escape", 2),),
+        ),
         UnknownFieldStats(fields=(("user", 4), ("other", 1))),
         ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),)),
         ApiKeyStats(stale_seconds=90.0),
@@ -783,6 +786,7 @@ EXPECTED: dict[str, Numbers] = {
         ("tool", "hermes"): 4,
         ("reasoning", "qwen3"): 0,
     },
+    "hookline_reply_repairs": {("tool", "hermes", "escape"): 2},
     "hookline_request_unknown_fields": {("user",): 4, ("other",): 1},
     "hookline_stored_responses": {(): 3},
     "hookline_api_keys_stale_seconds": {(): 90.0},

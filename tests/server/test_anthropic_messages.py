@@ -246,9 +246,9 @@ async def test_blocks_of_a_whole_message() -> None:
     ]
 
 
-async def test_calls_that_are_cut_short_keep_their_text() -> None:
+async def test_calls_that_are_cut_short_are_closed() -> None:
     """
-    The input has to be an object, so that what the model wrote is put into one.
+    The input has to be an object, so that what the model wrote becomes one.
     """
     engine = engine_of(
         '<tool_call>{"name": "f", "arguments": {"a": "b', reason=FinishReason.LENGTH
@@ -257,7 +257,7 @@ async def test_calls_that_are_cut_short_keep_their_text() -> None:
     answer = await answered(engine, tools=TOOLS)
 
     [call] = answer["content"]
-    assert call["input"] == {"INVALID_JSON": '{"a": "b'}
+    assert call["input"] == {"a": "b"}
     assert answer["stop_reason"] == "max_tokens"
 
 

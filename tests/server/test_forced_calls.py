@@ -192,7 +192,7 @@ async def test_former_name_forces_a_call_too() -> None:
 
 async def test_a_forced_call_that_was_cut_short_says_so() -> None:
     """
-    Its arguments are what there is.
+    Its arguments are what there is, closed.
     """
     engine = engine_of('{"city":"Os', reason=FinishReason.LENGTH)
 
@@ -200,7 +200,7 @@ async def test_a_forced_call_that_was_cut_short_says_so() -> None:
 
     assert choice["finish_reason"] == "length"
     [call] = choice["message"]["tool_calls"]
-    assert call["function"]["arguments"] == '{"city":"Os'
+    assert call["function"]["arguments"] == '{"city":"Os"}'
 
 
 @pytest.mark.parametrize("choice", ["required", NAMED])

@@ -15,6 +15,21 @@ TextQueueName = Literal["text", "chat", "long"]
 """A kind of text work: short texts, conversations, or long texts of either kind."""
 
 ParserKind = Literal["tool", "reasoning"]
+RepairKind = Literal[
+    "character",
+    "escape",
+    "quote",
+    "literal",
+    "comma",
+    "bracket",
+    "cut",
+    "shape",
+    "dialect",
+    "markup",
+    "tag",
+    "reasoning",
+]
+"""What was mended in the text of a reply: the first eight in the JSON of arguments."""
 """What a parser of replies finds."""
 
 ResponseEviction = Literal["count", "bytes", "age"]
@@ -105,13 +120,16 @@ class TextStats(FrontEndPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParserFailures(FrontEndPart):
-    """Failures of a server's parsers of tool calls and reasoning.
+    """Failures of a server's parsers of tool calls and reasoning, and what they mended.
 
     Attributes:
         failures: Kind, name and number of failures of each parser, since the start.
+        repairs: Kind and name of a parser, what was mended in the texts of its replies,
+            and how often.
     """
 
     failures: tuple[tuple[ParserKind, str, int], ...]
+    repairs: tuple[tuple[ParserKind, str, RepairKind, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

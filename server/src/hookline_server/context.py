@@ -68,7 +68,7 @@ def fill(
     app[OPEN_STREAMS] = OpenStreams(None if shared is None else shared.share)
     app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)
     app[DEPARTURE] = Departure()
-    app[PARSERS] = choose_parsers(settings.replies)
+    app[PARSERS] = choose_parsers(settings.replies, engine.texts.tokenizer_info)
     app[UNKNOWN_FIELDS] = UnknownFields()
     app[RESPONSE_STORE] = (
         OwnResponses(ResponseStore(settings.response_store))

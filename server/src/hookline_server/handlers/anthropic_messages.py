@@ -69,7 +69,7 @@ async def create_message(request: web.Request) -> web.StreamResponse:
     with format_named(body.format_field):
         params = sampling_params(generation_request(body), max_tokens=body.max_tokens)
     prompt, reading = await _read(request, body)
-    params = reading.adapted(params)
+    params, reading = reading.adapted(params)
     identity = admission.response_identity("msg_")
     batch = await admission.batch(identity, [prompt], params)
     answer = AnthropicAnswer(identity, admission.engine, reading)

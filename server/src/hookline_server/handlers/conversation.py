@@ -79,7 +79,7 @@ async def read_conversation(
     )
     prompt, reading = await read_prompt(request, conversation)
     check_prompt_tokens(body, params, len(prompt))
-    return prompt, reading.adapted(params), reading
+    return prompt, *reading.adapted(params)
 
 
 async def read_prompt(

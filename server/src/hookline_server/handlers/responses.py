@@ -140,9 +140,8 @@ async def _read(
     conversation, items = await _conversation(request, body, generation)
     check_use(conversation.use, request.app[PARSERS], engine)
     prompt, reading = await read_prompt(request, conversation)
-    return _Read(
-        prompt=prompt, params=reading.adapted(params), reading=reading, items=items
-    )
+    params, reading = reading.adapted(params)
+    return _Read(prompt=prompt, params=params, reading=reading, items=items)
 
 
 async def _conversation(

@@ -34,6 +34,8 @@ class ReplyReading:
         reasons_first: Whether reasoning may precede a structured output.
         tag: Structural tag that makes calls which the model may make follow their
             schemas; None leaves them free.
+        is_structured: Whether the content has a form of its own, in which nothing is a
+            tag.
     """
 
     use: ToolUse = NO_TOOLS
@@ -43,6 +45,7 @@ class ReplyReading:
     prompt_end: str = ""
     reasons_first: bool = False
     tag: Mapping[str, object] | None = None
+    is_structured: bool = False
 
     @property
     def needs_special_tokens(self) -> bool:
@@ -62,8 +65,8 @@ class ReplyReading:
             return "structured_outputs"
         return "functions" if self.use.is_legacy else "tools"
 
-    def adapted(self, params: SamplingParams) -> SamplingParams:
-        """Returns the parameters that these parsers need.
+    def adapted(self, params: SamplingParams) -> tuple[SamplingParams, "ReplyReading"]:
+        """Returns the parameters that the parsers need, and the parsers for them.
 
         A forced call takes precedence over another JSON format of the text.
 
@@ -72,6 +75,11 @@ class ReplyReading:
             RequestError: They are invalid, or the request asks for another form of
                 output.
         """
+        is_structured = self.is_forced or params.structured_outputs is not None
+        reading = replace(self, is_structured=is_structured)
+        return self._parameters(params), reading
+
+    def _parameters(self, params: SamplingParams) -> SamplingParams:
         if self.needs_special_tokens:
             params = msgspec.structs.replace(params, skip_special_tokens=False)
         if not self.is_forced and (self.tag is None or params.structured_outputs):
@@ -130,19 +138,25 @@ class ReplyReading:
             return None
         reasoning = tools = None
         if self.reasoning is not None:
-            context = ReasoningParserContext(
-                prompt_end=self.prompt_end,
-                may_call=self.tool is not None and not self.is_forced,
+            before = ReasoningParserContext(
+                prompt_end=self.prompt_end, is_structured=self.is_structured
             )
-            reasoning = self.reasoning.parser(context)
+            reasoning = self.reasoning.parser(before)
         if self.tool is not None:
             schemas = {
                 tool.name: tool.parameters
                 for tool in self.use.tools
                 if self.use.name in (None, tool.name)
             }
-            tools = self.tool.parser(ToolParserContext(tools=schemas))
-        return ReplyReader(reasoning, tools, is_parallel=self.use.is_parallel)
+            ends = () if reasoning is None else reasoning.ends
+            context = ToolParserContext(tools=schemas, reasoning_ends=ends)
+            tools = self.tool.parser(context)
+        return ReplyReader(
+            reasoning,
+            tools,
+            is_parallel=self.use.is_parallel,
+            is_forced=self.is_forced,
+        )
 
 
 def _shapes_more_than_json(params: SamplingParams) -> bool:

@@ -14,14 +14,25 @@ class ToolParserContext:
     Attributes:
         tools: JSON schema of each function's arguments, by the function's name;
             read-only.
+        reasoning_ends: Texts that end the reasoning, after which a reply begins anew:
+            where calls need no tag at its start, they need none there.
+        tokenizer: The configuration of the model's tokenizer, as JSON has it; None
+            before the model is known.
     """
 
     tools: Mapping[str, Mapping[str, object]]
+    reasoning_ends: Sequence[str] = ()
+    tokenizer: Mapping[str, object] | None = None
 
 
 @runtime_checkable
 class ToolParser(Protocol):
     """Finds calls of functions in the text of one reply.
+
+    It runs before the parser of reasoning, which gets its content: a call ends the
+    reasoning. What it yields as arguments the server makes JSON of. It may have the
+    attribute `control_tokens`, texts that the server leaves out wherever they stray,
+    and yield `Repair` for a slip that it has mended, which is counted.
 
     The joined parts do not depend on how the text is cut into pieces.
     The methods are called on the server's event loop, for each piece of text of each

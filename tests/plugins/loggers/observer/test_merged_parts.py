@@ -96,10 +96,18 @@ CASES: list[tuple[FrontEndPart, FrontEndPart, FrontEndPart, FrontEndPart]] = [
         ),
     ),
     (
-        ParserFailures(failures=(("tool", "hermes", 1),)),
-        ParserFailures(failures=(("tool", "hermes", 2),)),
-        ParserFailures(failures=(("tool", "hermes", 3),)),
-        ParserFailures(failures=(("tool", "hermes", 3),)),
+        ParserFailures(
+            failures=(("tool", "hermes", 1),), repairs=(("tool", "hermes", "cut", 1),)
+        ),
+        ParserFailures(
+            failures=(("tool", "hermes", 2),), repairs=(("tool", "hermes", "cut", 4),)
+        ),
+        ParserFailures(
+            failures=(("tool", "hermes", 3),), repairs=(("tool", "hermes", "cut", 5),)
+        ),
+        ParserFailures(
+            failures=(("tool", "hermes", 3),), repairs=(("tool", "hermes", "cut", 5),)
+        ),
     ),
     (
         UnknownFieldStats(fields=(("user", 1),)),

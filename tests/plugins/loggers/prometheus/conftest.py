@@ -179,7 +179,9 @@ SCHEDULER = SchedulerStats(
     },
 )
 
-PARSERS = ParserFailures(failures=(("tool", "hermes", 4),))
+PARSERS = ParserFailures(
+    failures=(("tool", "hermes", 4),), repairs=(("tool", "hermes", "cut", 3),)
+)
 
 UNKNOWN_FIELDS = UnknownFieldStats(fields=(("user", 4),))
 

@@ -58,6 +58,10 @@ OPENINGS: Mapping[str, str] = {
     "deepseek_v3": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"
     "weather\n",
     "deepseek_v31": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather",
+    "plamo3": (
+        "<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|>"
+        "<|plamo:begin_tool_name:plamo|>weather"
+    ),
 }
 """How a call of the strict function begins; what follows is up to the tag."""
 LIKELY = b'"}],:</>\n'
