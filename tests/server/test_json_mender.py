@@ -76,7 +76,7 @@ def test_slips_are_mended() -> None:
     assert not faults
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(value=JSON, indent=st.sampled_from([None, 2]), seed=st.integers(0, 1000))
 def test_json_passes_unchanged(value: object, indent: int | None, seed: int) -> None:
     """
@@ -96,7 +96,7 @@ def test_json_passes_unchanged(value: object, indent: int | None, seed: int) -> 
     assert at <= len(text) + 1
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(
     text=st.lists(st.sampled_from(PIECES), max_size=30).map("".join),
     seed=st.integers(0, 1000),
@@ -121,12 +121,11 @@ def test_any_text_becomes_an_object(text: str, seed: int) -> None:
     assert split.repairs == whole.repairs
 
 
-def test_work_is_linear() -> None:
+def test_each_character_is_read_once() -> None:
     """
-    A value of any length and depth is looked at once.
+    Of a value of any length and depth nothing is left to be read again.
     """
-    for text in ("[" * 50_000, '{"a": ' * 50_000, '"' * 50_000, "a: " * 50_000):
-        mender = ArgumentsMender()
-        mended = "".join(mender.push(each) for each in text) + mender.finish()
-
-        assert mended.count("{") <= 50_001
+    for text in ("[" * 5000, '{"a": ' * 5000, '"' * 5000, "a: " * 5000, "/" * 5000):
+        mender = JsonMender()
+        for each in text:
+            assert mender.is_done or mender.scan(each, 0) == 1

@@ -27,9 +27,9 @@ SCRIPT = (
     "Hm, I l",
     "ook.\n<tool",
     "_call>{'name': 'f', 'arguments': {'a': \"one\n",
-    "two\", 'b': Tr",
-    "ue,}}</tool_call>\n</thi",
-    "nk><think>So.</think>Done.",
+    "two\", 'b': T",
+    "rue,}}</tool_call>\n</th",
+    "ink><think>So.</think>Done.",
 )
 ARGUMENTS = {"a": "one\ntwo", "b": True}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -98,9 +98,17 @@ class Contract:
         while (found := self._markers.search(text, 0)) is not None:
             self._count("tag")
             before = text[: found.start()]  # may end with the start of another
-            sure = self._markers.undecided(before, 0)
+            sure = _certain(self._markers, before)
             yield kind(before[:sure])
             text = before[sure:] + text[found.end() :]
-        sure = self._markers.undecided(text, 0)
+        sure = _certain(self._markers, text)
         self._held[kind] = text[sure:]
         yield kind(text[:sure])
+
+
+def _certain(markers: Markers, text: str) -> int:
+    """Returns how much of a text cannot join a marker, also if one is left out."""
+    sure = len(text)
+    while (earlier := markers.undecided(text[:sure], 0)) < sure:
+        sure = earlier
+    return sure

@@ -43,7 +43,7 @@ class JsonMender:
         self.is_done = False
         self.repairs: list[RepairKind] = []
         self._step: Callable[[str, int], int] = self._value
-        self._return = self._step  # behind a comment
+        self._return: Callable[[str, int], int] = self._value  # behind a comment
         self._out: list[str] = []
         self._open: list[str] = []  # what closes each list and object
         self._quote = '"'

@@ -70,6 +70,11 @@ class Reader:
         self._recorded: list[str] | None = None
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the text has ended, though not all of it may have been read."""
+        return self._has_ended
+
+    @property
     def is_over(self) -> bool:
         """Whether the text has ended and all of it was read."""
         return self._has_ended and self._at == len(self._text)

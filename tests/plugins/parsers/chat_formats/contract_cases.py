@@ -395,4 +395,5 @@ CASES: tuple[Case, ...] = (
     ),
     Case("openai", "<|channel|>analysis<|channel|>final<|message|>Hi.", (), "Hi."),
     Case("openai", "<|channel|>comment<|message|>Hi.<|end|><|end|>b", (), "Hi.b"),
+    Case("openai", f"<|channel|>{'no header ' * 200}", (), "no header " * 200),
 )

@@ -132,6 +132,8 @@ class Said:
                 case CallArguments(text):
                     name, arguments = self.calls[-1]
                     self.calls[-1] = (name, arguments + text)
+                case Repair():
+                    pass
 
 
 def read(parser: ToolParser | ReasoningParser, pieces: Iterable[str]) -> Said:

@@ -90,7 +90,7 @@ def mutated(text: str, chance: random.Random) -> str:
                 text = text[:at] + text[at:end][::-1][:9] + text[end:]
             case "insert":
                 text = text[:at] + chance.choice([*PIECES, *TAGS]) + text[at:]
-            case "truncate":
+            case _:
                 text = text[:end] if end else text
     return text
 

@@ -129,6 +129,8 @@ def calls_of(name: str, text: str) -> tuple[str, list[tuple[str, Any]]]:
                 calls.append((function, ""))
             case CallArguments(more):
                 calls[-1] = (calls[-1][0], calls[-1][1] + more)
+            case _:
+                pass
     return content, [(function, json.loads(given)) for function, given in calls]
 
 

@@ -17,7 +17,7 @@ from hookline_server.reply_parsing.parts import (
     Reasoning,
     Repair,
 )
-from hookline_server.reply_parsing.reader import LONGEST_WORD, Markers, Reader, Waits
+from hookline_server.reply_parsing.reader import Markers, Reader, Waits
 from hookline_server.reply_parsing.stepped_parser import (
     ReasoningSteps,
     SteppedReasoningParser,
@@ -122,14 +122,13 @@ class Messages:
             yield Content(text)
 
     def _header(self) -> Waits[tuple[str, str | None]]:
-        """Reads text of a header, and the token that ends it."""
-        text, marker = "", None
-        while marker is None and not self._reader.is_over:
-            piece, marker = yield from self._reader.read_until(_HEADER_ENDS)
-            text += piece
-            if len(text) > LONGEST_WORD:
-                break
-        return text, marker
+        """Reads text of a header, if it is short, and the token that ends it."""
+        text = yield from self._reader.before(_HEADER_ENDS)
+        if text is not None:
+            _, marker = yield from self._reader.read_until(_HEADER_ENDS)
+            return text, marker
+        is_cut = self._reader.has_ended
+        return (yield from self._reader.take_all()) if is_cut else "", None
 
     def _body(
         self, *, is_call: bool, is_reasoning: bool
