@@ -9,24 +9,44 @@ import msgspec
 from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.wire import Name
 
-KINDS = ("message", "function_call", "function_call_output", "reasoning")
-"""Types of items in a conversation."""
+CALLS = (
+    "function_call",
+    "custom_tool_call",
+    "tool_search_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+)
+"""Types of calls that clients run themselves."""
+
+RESULTS = tuple(f"{call}_output" for call in CALLS)
+"""Types of these calls' results."""
 
 REFERENCE = "item_reference"
 """Type of an item that refers to a stored one."""
 
+MORE_TOOLS = "additional_tools"
+"""Type of an item that only adds tools."""
+
+KINDS = ("message", "agent_message", "reasoning", *CALLS, *RESULTS, MORE_TOOLS)
+"""Types of items that the server reads; others are left out."""
+
 ROLES = ("user", "assistant", "system", "developer")
 
-PARTS = ("input_text", "output_text", "refusal", "reasoning_text", "summary_text")
-
 _ID_BYTES = 16
-_ID_PREFIXES = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
+_ID_PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "tool_search_call": "tsc",
+    "reasoning": "rs",
+}
 
 
 class ItemPart(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A part of a message, a result or reasoning; only text is supported."""
+    """A part of a message, a result or reasoning; the server reads only text."""
 
-    type: Annotated[Name, bounds(enum=PARTS)]
+    type: Name | None = None
     text: str | None = None
     refusal: str | None = None
 
@@ -37,24 +57,33 @@ ShownItem = dict[str, object]
 
 
 class InputItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An item of a conversation, with the fields of all supported types."""
+    """An item of a conversation, with the fields of all types that are read."""
 
     type: Annotated[Name, bounds(enum=(*KINDS, REFERENCE))] | None = None
-    id: Name | None = None
+    id: str | None = None
     role: Annotated[Name, bounds(enum=ROLES)] | None = None
     content: Parts | None = None
-    call_id: Name | None = None
+    call_id: str | None = None
     name: Name | None = None
-    arguments: str | None = None
-    output: Parts | None = None
+    namespace: Name | None = None
+    arguments: object = None
+    input: str | None = None
+    output: object = None
     summary: list[ItemPart] | None = None
+    action: object = None
+    operation: object = None
+    tools: list[object] | None = None
+    status: Name | None = None
+    author: Name | None = None
 
     @property
     def kind(self) -> str:
         """The type, which messages and references may leave out."""
-        if self.type is not None:
-            return self.type
-        return "message" if self.role is not None else REFERENCE
+        return kind_of(self.type, self.role)
+
+
+Placed = tuple[str, InputItem]
+"""An item and where it stands in the request."""
 
 
 class ItemList(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +94,13 @@ class ItemList(msgspec.Struct, frozen=True, kw_only=True):
     first_id: str | None
     last_id: str | None
     has_more: bool
+
+
+def kind_of(given: object, role: object) -> str:
+    """Returns the type of an item, which messages and references may leave out."""
+    if isinstance(given, str):
+        return given
+    return "message" if role is not None else REFERENCE
 
 
 def new_id(kind: str) -> str:
@@ -85,7 +121,7 @@ def _shown(item: InputItem) -> ShownItem:
     if kind == "message":
         role = item.role or "user"
         shown["content"] = [_part(part, role) for part in _parts(item.content, role)]
-    return {**shown, "status": "completed"}
+    return shown if kind == MORE_TOOLS else {"status": "completed", **shown}
 
 
 def _fields(item: InputItem) -> dict[str, object]:
@@ -102,8 +138,10 @@ def _parts(content: Parts | None, role: str) -> list[ItemPart]:
 
 def _part(part: ItemPart, role: str) -> dict[str, object]:
     shown: dict[str, object] = {"type": part.type}
-    if part.type == "refusal":
+    if part.refusal is not None:
         return {**shown, "refusal": part.refusal}
+    if part.text is None:
+        return shown
     shown["text"] = part.text
     if role == "assistant":
         shown |= {"annotations": [], "logprobs": []}

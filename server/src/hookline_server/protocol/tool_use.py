@@ -210,17 +210,22 @@ def allowed_tools(
     Raises:
         RequestError: The mode is unknown, or a name, or there is no name.
     """
-    if mode not in MODES:
-        raise RequestError(
-            f"{field}.mode must be 'auto' or 'required', not {mode!r}",
-            param=f"{field}.mode",
-        )
+    check_mode(mode, field)
     for index, name in enumerate(names):
         check_known(name, tools, f"{field}.{place.format(index)}")
     allowed = tuple(tool for tool in tools if tool.name in set(names))
     if not allowed:
         raise RequestError(f"{field}.tools must not be empty", param=f"{field}.tools")
     return allowed
+
+
+def check_mode(mode: str, field: str) -> None:
+    """Raises `RequestError` if the mode of allowed tools is unknown."""
+    if mode not in MODES:
+        raise RequestError(
+            f"{field}.mode must be 'auto' or 'required', not {mode!r}",
+            param=f"{field}.mode",
+        )
 
 
 def word_choice(

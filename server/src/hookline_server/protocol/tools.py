@@ -77,7 +77,7 @@ def read_tools(given: Sequence[object]) -> tuple[Tool, ...]:
         LimitError: They are too many, too large or nested too deeply.
         RequestError: One is not a function definition, or two have the same name.
     """
-    _check_sizes(given, "tools")
+    check_sizes(given, "tools")
     definitions = [_definition(each, index) for index, each in enumerate(given)]
     return _distinct(definitions, "tools[{}].function")
 
@@ -91,11 +91,12 @@ def read_functions(
         given: The definitions, without the wrapper that they have in `tools`.
         field: The request's field, for errors.
     """
-    _check_sizes(given, field)
+    check_sizes(given, field)
     return _distinct(given, f"{field}[{{}}]")
 
 
-def _check_sizes(given: Sequence[object], field: str) -> None:
+def check_sizes(given: Sequence[object], field: str) -> None:
+    """Raises `LimitError` if tools are too many, too large or nested too deeply."""
     TOOLS.check(len(given), param=field)
     data = msgspec.json.encode(given)
     TOOLS_BYTES.check(len(data), param=field)
@@ -114,7 +115,8 @@ def _definition(given: object, index: int) -> object:
     return convert(given, ToolDefinition, place).function
 
 
-def _function(given: object, place: str) -> Tool:
+def read_function(given: object, place: str) -> Tool:
+    """Reads the definition of a function; may raise `RequestError`."""
     function = convert(given, FunctionDefinition, place)
     TOOL_NAME_LENGTH.check(len(function.name), param=f"{place}.name")
     if not _NAME.fullmatch(function.name):
@@ -135,7 +137,7 @@ def _distinct(definitions: Sequence[object], place: str) -> tuple[Tool, ...]:
     tools: dict[str, Tool] = {}
     for index, each in enumerate(definitions):
         here = place.format(index)
-        tool = _function(each, here)
+        tool = read_function(each, here)
         if tool.name in tools:
             raise RequestError(
                 f"{here}.name {tool.name!r} is the name of another function, too",
