@@ -43,27 +43,28 @@ KNOWN: Mapping[Element, frozenset[str]] = {
     ),
     "item": frozenset(
         {
-            *("apply_patch_call", "apply_patch_call_output", "code_interpreter_call"),
-            *("compaction", "computer_call", "computer_call_output"),
-            *("custom_tool_call", "custom_tool_call_output", "file_search_call"),
-            *("ghost_snapshot", "image_generation_call", "item_reference"),
-            *("local_shell_call", "local_shell_call_output", "mcp_approval_request"),
-            *("mcp_approval_response", "mcp_call", "mcp_list_tools", "reasoning"),
-            *("shell_call", "shell_call_output", "tool_search_call"),
-            *("tool_search_output", "web_search_call"),
+            *("code_interpreter_call", "compaction", "compaction_summary"),
+            *("computer_call", "computer_call_output", "configuration_update"),
+            *("context_compaction", "file_search_call", "ghost_snapshot"),
+            *("image_generation_call", "mcp_approval_request"),
+            *("mcp_approval_response", "mcp_call", "mcp_list_tools", "program"),
+            *("program_output", "web_search_call"),
         }
     ),
     "tool": frozenset(
         {
             *("advisor", "apply_patch", "bash", "code_execution", "code_interpreter"),
-            *("computer", "computer_use_preview", "custom", "file_search"),
+            *("computer", "computer_use", "computer_use_preview", "custom"),
+            *("file_search", "programmatic_tool_calling"),
             *("image_generation", "local_shell", "mcp", "mcp_toolset", "memory"),
             *("namespace", "shell", "text_editor", "tool_search"),
             *("tool_search_tool_bm25", "tool_search_tool_regex", "web_fetch"),
             *("web_search", "web_search_preview"),
         }
     ),
-    "field": frozenset({"container", "mcp_servers", "thinking", "tool_choice"}),
+    "field": frozenset(
+        {"container", "include", "mcp_servers", "thinking", "tool_choice"}
+    ),
     "call": frozenset({"arguments"}),
     "text": frozenset({"billing_header"}),
     "limit": frozenset({"max_tokens"}),

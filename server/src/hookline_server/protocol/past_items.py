@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from hookline_server.ignored import Ignored
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.call_forms import (
     CUSTOM_INPUT,
     TOOL_SEARCH,

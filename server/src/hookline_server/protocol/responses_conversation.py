@@ -5,7 +5,7 @@ from itertools import groupby
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import CONTENT_PARTS, MESSAGES, TOOL_CALLS
-from hookline_server.ignored import Ignored
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.message import reasoning_names
 from hookline_server.protocol.past_items import PastItems
 from hookline_server.protocol.responses_items import (

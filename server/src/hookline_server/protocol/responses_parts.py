@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hookline.exceptions import RequestError
-from hookline_server.ignored import Ignored
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.responses_items import ItemPart, Parts
 
 _TEXTS = ("input_text", "output_text", "text")

@@ -13,7 +13,7 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import TOOLS
-from hookline_server.ignored import Ignored
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.call_forms import (
     CUSTOM_INPUT,
     TOOL_SEARCH,
