@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from hookline_server.answers.open_items import (
     Events,
@@ -32,6 +32,7 @@ from hookline_server.protocol.responses_object import (
     ReasoningItem,
     ReasoningText,
 )
+from hookline_server.protocol.sealed_reasoning import sealed
 from hookline_server.reply_parsing.parts import (
     CallArguments,
     CallBegun,
@@ -47,16 +48,20 @@ class OutputItems:
         done: The items that have ended.
     """
 
-    def __init__(self, numbers: Iterator[int], forms: CallForms) -> None:
+    def __init__(
+        self, numbers: Iterator[int], forms: CallForms, *, seals: bool
+    ) -> None:
         """Has no items yet.
 
         Args:
             numbers: The numbers of the next events.
             forms: How the client knows the tools.
+            seals: Whether reasoning is also told as encrypted content.
         """
         self.done: list[OutputItem] = []
         self._numbers = numbers
         self._forms = forms
+        self._seals = seals
         self._open: OpenItem | None = None
         self._kind: type[Part] | None = None
         self._logprobs: list[bytes] = []
@@ -114,7 +119,8 @@ class OutputItems:
                 place = Place(self._numbers, index, new_id(form.kind))
                 return opened_call(place, call_id(part), form)
             case Reasoning():
-                return _OpenReasoning(Place(self._numbers, index, new_id("reasoning")))
+                place = Place(self._numbers, index, new_id("reasoning"))
+                return _OpenReasoning(place, seals=self._seals)
             case _:
                 return _OpenMessage(Place(self._numbers, index, new_id("message")))
 
@@ -160,8 +166,9 @@ class _OpenMessage:
 
 
 class _OpenReasoning:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, seals: bool) -> None:
         self._place = place
+        self._seals = seals
         self._texts: list[str] = []
 
     @property
@@ -169,8 +176,14 @@ class _OpenReasoning:
         return ReasoningText("".join(self._texts))
 
     def item(self, status: ItemStatus) -> ReasoningItem:
-        content = [] if status == "in_progress" else [self._part]
-        return ReasoningItem(id=self._place.id, status=status, content=content)
+        is_told = status != "in_progress"
+        part = self._part
+        return ReasoningItem(
+            id=self._place.id,
+            status=status,
+            content=[part] if is_told else [],
+            encrypted_content=sealed(part.text) if is_told and self._seals else UNSET,
+        )
 
     def begin(self) -> Events:
         yield ContentPartAdded(*self._place.next, 0, ReasoningText(""))

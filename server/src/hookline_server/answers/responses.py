@@ -56,6 +56,7 @@ class ResponsesAnswer:
         reading: ReplyReading,
         *,
         forms: CallForms = NO_FORMS,
+        seals: bool = False,
         keep: Keep | None = None,
     ) -> None:
         """Starts without output.
@@ -65,6 +66,7 @@ class ResponsesAnswer:
             engine: Knows the tokens' texts.
             reading: How the reply is read.
             forms: How the client knows the tools.
+            seals: Whether reasoning is also told as encrypted content.
             keep: Stores the response when it ends; None if it is not stored.
         """
         self._begun = begun
@@ -74,7 +76,7 @@ class ResponsesAnswer:
         self._keep = keep
         self._meter = UsageMeter()
         self._numbers = count()
-        self._items = OutputItems(self._numbers, forms)
+        self._items = OutputItems(self._numbers, forms, seals=seals)
         self._has_begun = False
 
     async def whole(self, outputs: Sequence[RequestOutput]) -> ResponseObject:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 from aiohttp import web
+from msgspec import UNSET
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import HISTORY_BYTES, MESSAGES
@@ -25,6 +26,7 @@ from hookline_server.protocol.responses_object import (
     NO_LOGPROBS,
     OutputItem,
     OutputMessage,
+    ReasoningItem,
     ResponseObject,
 )
 from hookline_server.protocol.responses_request import ResponsesRequest
@@ -172,10 +174,12 @@ class _References:
 
 
 def _bare(item: OutputItem) -> OutputItem:
-    """Returns an item without log-probabilities, which no conversation has."""
+    """Returns an item without what only its client needs."""
+    replace = msgspec.structs.replace
+    if isinstance(item, ReasoningItem):
+        return replace(item, encrypted_content=UNSET)
     if not isinstance(item, OutputMessage):
         return item
-    replace = msgspec.structs.replace
     content = [replace(part, logprobs=NO_LOGPROBS) for part in item.content]
     return replace(item, content=content)
 

@@ -43,10 +43,7 @@ from hookline_server.protocol.generation import (
 from hookline_server.protocol.prompt_options import most_prompt_tokens
 from hookline_server.protocol.responses_checks import check
 from hookline_server.protocol.responses_choice import responses_tool_use
-from hookline_server.protocol.responses_conversation import (
-    check_items,
-    conversation_messages,
-)
+from hookline_server.protocol.responses_conversation import conversation_messages
 from hookline_server.protocol.responses_echo import begun_response
 from hookline_server.protocol.responses_events import RESPONSE_EVENTS
 from hookline_server.protocol.responses_items import InputItem
@@ -54,6 +51,7 @@ from hookline_server.protocol.responses_object import InputTokens, ResponseObjec
 from hookline_server.protocol.responses_request import (
     CHAT_NAMES,
     INCLUDABLE,
+    SEALED_INCLUDED,
     ResponsesRequest,
     generation_request,
 )
@@ -162,9 +160,9 @@ async def _conversation(
 ) -> tuple[Conversation, RequestTools, list[InputItem]]:
     """Returns the conversation, its tools, and the request's own items in it."""
     ignored = ignored_of(request)
+    history = await read_history(request, body)
     placed = await read_input(request, body)
-    items = [*await read_history(request, body), *placed]
-    check_items(items)
+    items = [*history, *placed]
     tools = read_tools(body.tools or (), items, ignored)
     use = responses_tool_use(
         body.tool_choice,
@@ -212,5 +210,6 @@ def _answer(
         request.app[ENGINE],
         read.reading,
         forms=read.tools.forms,
+        seals=SEALED_INCLUDED in (body.include or ()),
         keep=keep if is_kept else None,
     )

@@ -48,7 +48,7 @@ KNOWN: Mapping[Element, frozenset[str]] = {
             *("context_compaction", "file_search_call", "ghost_snapshot"),
             *("image_generation_call", "mcp_approval_request"),
             *("mcp_approval_response", "mcp_call", "mcp_list_tools", "program"),
-            *("program_output", "web_search_call"),
+            *("program_output", "reasoning", "web_search_call"),
         }
     ),
     "tool": frozenset(

@@ -1,6 +1,6 @@
 """Converts the items of `/v1/responses` to messages for the chat template."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from hookline.exceptions import RequestError
@@ -17,6 +17,7 @@ from hookline_server.protocol.responses_items import (
     Placed,
 )
 from hookline_server.protocol.responses_parts import given_text, parts_text
+from hookline_server.protocol.sealed_reasoning import unsealed
 
 _TEMPLATE_ROLES = {"developer": "system"}
 
@@ -40,17 +41,18 @@ def conversation_messages(
     _check_sizes([item for _, item in items])
     conversation = _Conversation(ignored, _start_of_question(items))
     rendered: list[dict[str, object]] = []
-    if instructions:
-        rendered.append({"role": "system", "content": instructions})
     places = [each for each in enumerate(items) if _is_rendered(each[1][1])]
     for is_assistant, turn in groupby(places, key=_is_assistants):
         if is_assistant:
-            rendered.append(conversation.assistant(placed for _, placed in turn))
+            rendered += conversation.assistant(placed for _, placed in turn)
         else:
             rendered += (
                 conversation.other(item, place, index) for index, (place, item) in turn
             )
-    return rendered
+    if not rendered:
+        raise RequestError("input has no item that this server reads", param="input")
+    system = [{"role": "system", "content": instructions}] if instructions else []
+    return [*system, *rendered]
 
 
 def check_item(item: InputItem, place: str) -> None:
@@ -60,12 +62,6 @@ def check_item(item: InputItem, place: str) -> None:
             f"{place}.role must be one of {', '.join(ROLES)}, not {item.role!r}",
             param=f"{place}.role",
         )
-
-
-def check_items(items: Sequence[Placed]) -> None:
-    """Raises `RequestError` if no item says anything."""
-    if not any(_is_rendered(item) for _, item in items):
-        raise RequestError("input has no item that this server reads", param="input")
 
 
 class _Conversation:
@@ -80,8 +76,8 @@ class _Conversation:
         self._question = question
         self._past_items = PastItems(ignored)
 
-    def assistant(self, items: Iterable[Placed]) -> dict[str, object]:
-        """Converts one turn of the assistant."""
+    def assistant(self, items: Iterable[Placed]) -> list[dict[str, object]]:
+        """Converts one turn of the assistant, of which nothing may be readable."""
         texts: list[str] = []
         reasoning: list[str] = []
         calls: list[dict[str, object]] = []
@@ -91,14 +87,16 @@ class _Conversation:
                     content = item.content or ""  # null beside calls
                     texts.append(parts_text(content, f"{place}.content", self._ignored))
                 case "reasoning":
-                    reasoning += _reasoning(item, place)
+                    reasoning += self._reasoning(item, place)
                 case _:
                     calls.append(self._past_items.call(item, place))
+        if not texts and not reasoning and not calls:
+            return []
         content = "\n".join(texts)
         message: dict[str, object] = {"role": "assistant", "content": content}
         if calls:
             message["tool_calls"] = calls
-        return message | reasoning_names("\n".join(reasoning), content)
+        return [message | reasoning_names("\n".join(reasoning), content)]
 
     def other(self, item: InputItem, place: str, index: int) -> dict[str, object]:
         """Converts an item of anybody else."""
@@ -114,6 +112,21 @@ class _Conversation:
             return {"role": "user", "content": f"{item.author or 'agent'}: {text}"}
         role = item.role or "user"
         return {"role": _TEMPLATE_ROLES.get(role, role), "content": text}
+
+    def _reasoning(self, item: InputItem, place: str) -> list[str]:
+        """Returns the texts of reasoning, or of its summary without others."""
+        if not item.content and (text := unsealed(item.encrypted_content)) is not None:
+            return [text]
+        parts = item.content or item.summary or []
+        if isinstance(parts, str):
+            return [parts]
+        if not parts and item.encrypted_content:
+            self._ignored.add("item", item.kind)
+        field = "content" if item.content else "summary"
+        return [
+            given_text(part.text, f"{place}.{field}[{index}].text")
+            for index, part in enumerate(parts)
+        ]
 
 
 def _check_sizes(items: Sequence[InputItem]) -> None:
@@ -146,14 +159,3 @@ def _is_assistants(indexed: tuple[int, Placed]) -> bool:
     return item.kind in ("reasoning", *CALLS) or (
         item.kind == "message" and item.role == "assistant"
     )
-
-
-def _reasoning(item: InputItem, place: str) -> Iterator[str]:
-    """Yields the texts of reasoning, or of its summary if there is nothing else."""
-    parts = item.content or item.summary or []
-    if isinstance(parts, str):
-        yield parts
-        return
-    field = "content" if item.content else "summary"
-    for index, part in enumerate(parts):
-        yield given_text(part.text, f"{place}.{field}[{index}].text")

@@ -70,6 +70,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input: str | None = None
     output: object = None
     summary: list[ItemPart] | None = None
+    encrypted_content: str | None = None
     action: object = None
     operation: object = None
     tools: list[object] | None = None

@@ -69,6 +69,7 @@ class ReasoningItem(msgspec.Struct, frozen=True, kw_only=True, tag="reasoning"):
     status: ItemStatus
     summary: list[SummaryText] = field(default_factory=list)
     content: list[ReasoningText]
+    encrypted_content: str | UnsetType = UNSET
 
 
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function_call"):

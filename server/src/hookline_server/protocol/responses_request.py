@@ -22,10 +22,11 @@ from hookline_server.protocol.tool_use import CHOICE_WORDS
 from hookline_server.protocol.wire import Int64, Name
 
 LOGPROBS_INCLUDED = "message.output_text.logprobs"
+SEALED_INCLUDED = "reasoning.encrypted_content"
 
 INCLUDABLE = (
     LOGPROBS_INCLUDED,
-    "reasoning.encrypted_content",
+    SEALED_INCLUDED,
     "message.input_image.image_url",
     "file_search_call.results",
     "web_search_call.results",
