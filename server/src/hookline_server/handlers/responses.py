@@ -27,6 +27,7 @@ from hookline_server.handlers.response_history import (
     read_input,
     stored_response,
 )
+from hookline_server.ignored import ignored_of
 from hookline_server.openapi.operation import (
     GENERATION_ERRORS,
     Operation,
@@ -153,7 +154,9 @@ async def _conversation(
     history = await read_history(request, body)
     placed = await read_input(request, body)
     conversation = Conversation(
-        messages=conversation_messages(body.instructions, [*history, *placed]),
+        messages=conversation_messages(
+            body.instructions, [*history, *placed], ignored_of(request)
+        ),
         use=use,
         variables=template_variables(body, use.tools, template_defaults(request)),
         most_tokens=most_prompt_tokens(

@@ -5,6 +5,7 @@ from itertools import groupby
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import CONTENT_PARTS, MESSAGES, TOOL_CALLS
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.message import reasoning_names
 from hookline_server.protocol.past_calls import PastCalls, PastFunction
 from hookline_server.protocol.responses_items import (
@@ -25,7 +26,7 @@ Placed = tuple[str, InputItem]
 
 
 def conversation_messages(
-    instructions: str | None, items: Sequence[Placed]
+    instructions: str | None, items: Sequence[Placed], ignored: Ignored
 ) -> list[dict[str, object]]:
     """Returns the messages for the chat template.
 
@@ -39,7 +40,7 @@ def conversation_messages(
     rendered: list[dict[str, object]] = []
     if instructions:
         rendered.append({"role": "system", "content": instructions})
-    past_calls = PastCalls()
+    past_calls = PastCalls(ignored)
     for is_assistant, turn in groupby(items, key=_is_assistants):
         if is_assistant:
             rendered.append(_assistant(turn, past_calls))
