@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import msgspec
 
 from hookline.exceptions import RequestError
-from hookline.request_limits import TOOLS
 from hookline_server.protocol.anthropic_request import (
     AnthropicChoice,
     AnthropicTool,
@@ -13,7 +12,7 @@ from hookline_server.protocol.anthropic_request import (
 )
 from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.tool_use import NO_TOOLS, Choice, ToolUse, check_known
-from hookline_server.protocol.tools import Tool, read_functions
+from hookline_server.protocol.tools import Tool, check_sizes, distinct_functions
 from hookline_server.protocol.wire import convert
 
 
@@ -67,23 +66,19 @@ def anthropic_tool_use(request: CountTokensRequest, ignored: Ignored) -> ToolUse
 
 
 def _read_tools(given: Sequence[object], ignored: Ignored) -> tuple[Tool, ...]:
-    TOOLS.check(len(given))
-    definitions = (
-        _definition(each, f"tools[{index}]", ignored)
-        for index, each in enumerate(given)
-    )
-    return read_functions(
-        [each for each in definitions if each is not None], field="tools"
-    )
+    check_sizes(given, "tools")
+    definitions = []
+    for index, each in enumerate(given):
+        place = f"tools[{index}]"
+        tool = convert(each, _Typed, place)
+        if tool.type not in (None, "custom") and tool.input_schema is None:
+            ignored.add("tool", tool.type)
+        else:
+            definitions.append((place, _definition(each, place)))
+    return distinct_functions(definitions)
 
 
-def _definition(
-    given: object, place: str, ignored: Ignored
-) -> dict[str, object] | None:
-    typed = convert(given, _Typed, place)
-    if typed.type not in (None, "custom") and typed.input_schema is None:
-        ignored.add("tool", typed.type)
-        return None
+def _definition(given: object, place: str) -> dict[str, object]:
     tool = convert(given, AnthropicTool, place)
     for name in ("name", "input_schema"):
         if getattr(tool, name) is None:

@@ -1,7 +1,7 @@
 """The functions that a model may call, as clients define them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -83,7 +83,7 @@ def read_tools(given: Sequence[object], ignored: Ignored) -> tuple[Tool, ...]:
         LimitError: They are too many, too large or nested too deeply.
         RequestError: One is not a function definition, or two have the same name.
     """
-    _check_sizes(given, "tools")
+    check_sizes(given, "tools")
     functions = []
     for index, each in enumerate(given):
         place = f"tools[{index}]"
@@ -93,7 +93,7 @@ def read_tools(given: Sequence[object], ignored: Ignored) -> tuple[Tool, ...]:
             continue
         definition = convert(each, ToolDefinition, place).function
         functions.append((f"{place}.function", definition))
-    return _distinct(functions)
+    return distinct_functions(functions)
 
 
 def read_functions(
@@ -105,20 +105,22 @@ def read_functions(
         given: The definitions, without the wrapper that they have in `tools`.
         field: The request's field, for errors.
     """
-    _check_sizes(given, field)
-    return _distinct(
+    check_sizes(given, field)
+    return distinct_functions(
         [(f"{field}[{index}]", each) for index, each in enumerate(given)]
     )
 
 
-def _check_sizes(given: Sequence[object], field: str) -> None:
+def check_sizes(given: Sequence[object], field: str) -> None:
+    """Raises `LimitError` if tools are too many, too large or nested too deeply."""
     TOOLS.check(len(given), param=field)
     data = msgspec.json.encode(given)
     TOOLS_BYTES.check(len(data), param=field)
     TOOLS_DEPTH.check(depth(data, TOOLS_DEPTH.most + 1), param=field)
 
 
-def _function(given: object, place: str) -> Tool:
+def read_function(given: object, place: str) -> Tool:
+    """Reads the definition of a function; may raise `RequestError`."""
     function = convert(given, FunctionDefinition, place)
     TOOL_NAME_LENGTH.check(len(function.name), param=f"{place}.name")
     if not _NAME.fullmatch(function.name):
@@ -135,11 +137,18 @@ def _function(given: object, place: str) -> Tool:
     )
 
 
-def _distinct(definitions: Sequence[tuple[str, object]]) -> tuple[Tool, ...]:
-    """Returns functions, given where each stands in the request."""
+def distinct_functions(
+    definitions: Iterable[tuple[str, object]],
+) -> tuple[Tool, ...]:
+    """Returns functions, given where each stands in the request.
+
+    Raises:
+        LimitError: A name is too long.
+        RequestError: One is not a function definition, or two have the same name.
+    """
     tools: dict[str, Tool] = {}
     for place, each in definitions:
-        tool = _function(each, place)
+        tool = read_function(each, place)
         if tool.name in tools:
             raise RequestError(
                 f"{place}.name {tool.name!r} is the name of another function, too",
