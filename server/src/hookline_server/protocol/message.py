@@ -7,8 +7,16 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import CONTENT_PARTS, MESSAGES, TOOL_CALLS
+from hookline_server.protocol.content_parts import (
+    Content,
+    ContentPart,
+    read_parts,
+    reasoning_text,
+)
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.past_calls import PastCall, PastCalls, PastFunction
 from hookline_server.protocol.schema_notes import Refused, bounds, held
+from hookline_server.protocol.system_text import without_billing
 from hookline_server.protocol.wire import Name
 
 ROLES = {
@@ -22,12 +30,7 @@ ROLES = {
 """Role in the API → role in chat templates."""
 
 
-class ContentPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A content part; only text and refusals are supported."""
-
-    type: Annotated[Name, bounds(enum=("text", "refusal"))]
-    text: str | None = None
-    refusal: str | None = None
+_REASONING = msgspec.Meta(extra_json_schema={"type": ["string", "null"]})
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,32 +38,47 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     role: Annotated[Name, bounds(enum=tuple(ROLES))]
     content: str | list[ContentPart] | None = None
-    name: Name | None = None
-    tool_call_id: Name | None = None
+    name: str | None = None
+    tool_call_id: str | None = None
     tool_calls: list[Annotated[object, held(PastCall)]] | None = None
     function_call: Annotated[object, held(PastFunction, nullable=True)] = None
     refusal: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
+    reasoning_content: Annotated[object, _REASONING] = None
+    reasoning: Annotated[object, _REASONING] = None
     audio: Refused = None
 
 
-def template_messages(messages: Sequence[ChatMessage]) -> list[dict[str, object]]:
-    """Returns the messages for the chat template; may raise `RequestError`."""
+def template_messages(
+    messages: Sequence[ChatMessage], ignored: Ignored
+) -> list[dict[str, object]]:
+    """Returns the messages for the chat template.
+
+    Args:
+        messages: The messages.
+        ignored: Notes what is left out.
+
+    Raises:
+        LimitError: They are too many, or calls are nested too deeply.
+        RequestError: One is wrong, or cannot be left out.
+    """
     MESSAGES.check(len(messages))
     contents = (message.content for message in messages)
     CONTENT_PARTS.check(sum(len(each) for each in contents if isinstance(each, list)))
     TOOL_CALLS.check(sum(len(message.tool_calls or ()) for message in messages))
-    past_calls = PastCalls()
-    return [
-        _template_message(message, f"messages[{position}]", past_calls)
-        for position, message in enumerate(messages)
-    ]
+    past_calls = PastCalls(ignored)
+    rendered = []
+    for position, message in enumerate(messages):
+        each = _template_message(message, f"messages[{position}]", past_calls, ignored)
+        if each is not None:
+            rendered.append(each)
+    return rendered
 
 
 def assistant_text(message: ChatMessage) -> str:
     """Returns the text of a message of the assistant, and nothing for others."""
-    return _text(message, "messages") if message.role == "assistant" else ""
+    if message.role != "assistant":
+        return ""
+    return _content(message, "messages", Ignored()).text
 
 
 def reasoning_names(reasoning: str | None, content: object) -> dict[str, object]:
@@ -78,8 +96,9 @@ def reasoning_names(reasoning: str | None, content: object) -> dict[str, object]
 
 
 def _template_message(
-    message: ChatMessage, place: str, past_calls: PastCalls
-) -> dict[str, object]:
+    message: ChatMessage, place: str, past_calls: PastCalls, ignored: Ignored
+) -> dict[str, object] | None:
+    """Returns a message for the template; None if all of it is left out."""
     if message.role not in ROLES:
         raise RequestError(
             f"{place}.role must be one of {', '.join(ROLES)}, not {message.role!r}",
@@ -87,20 +106,24 @@ def _template_message(
         )
     if message.audio:
         raise RequestError(f"{place}.audio is not supported", param=f"{place}.audio")
-    rendered: dict[str, object] = {
-        "role": ROLES[message.role],
-        "content": _text(message, f"{place}.content"),
-    }
+    role = ROLES[message.role]
+    content = _content(message, f"{place}.content", ignored)
+    text = content.text
+    if role == "system" and text != (kept := without_billing(text, ignored)):
+        if not kept:
+            return None
+        text = kept
+    rendered: dict[str, object] = {"role": role, "content": text}
     if message.name is not None:
         rendered["name"] = message.name
     if message.tool_call_id is not None:
         rendered["tool_call_id"] = message.tool_call_id
     if calls := _calls(message, place, past_calls):
         rendered["tool_calls"] = calls
-    if message.role != "assistant":
+    if role != "assistant":
         return rendered
-    reasoning = message.reasoning_content or message.reasoning
-    return rendered | reasoning_names(reasoning, message.content)
+    reasoning = reasoning_text(message.reasoning_content or message.reasoning)
+    return rendered | reasoning_names(reasoning or content.reasoning, text)
 
 
 def _calls(
@@ -119,29 +142,15 @@ def _calls(
     return []
 
 
-def _text(message: ChatMessage, place: str) -> str:
+def _content(message: ChatMessage, place: str, ignored: Ignored) -> Content:
     content = message.content
-    if content is None:
-        if message.role == "assistant":
-            return message.refusal or ""
-        if message.role == "function":
-            return ""
-        raise RequestError(f"{place} is missing", param=place)
     if isinstance(content, str):
-        return content
-    return "\n".join(
-        _part_text(part, f"{place}[{number}]") for number, part in enumerate(content)
-    )
-
-
-def _part_text(part: ContentPart, place: str) -> str:
-    if part.type not in ("text", "refusal"):
-        raise RequestError(
-            f"{place}: content of type {part.type!r} is not supported, only text is",
-            param=place,
-        )
-    text = part.text if part.type == "text" else part.refusal
-    if text is None:
-        field = f"{place}.{part.type}"
-        raise RequestError(f"{field} is missing", param=field)
-    return text
+        return Content(content)
+    role = ROLES[message.role]
+    if content is not None:
+        return read_parts(content, place, role, ignored)
+    if role == "assistant":
+        return Content(message.refusal or "")
+    if role == "tool":  # as of a tool that returns nothing
+        return Content()
+    raise RequestError(f"{place} is missing", param=place)

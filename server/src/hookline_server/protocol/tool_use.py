@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple, Protocol
 import msgspec
 
 from hookline.exceptions import RequestError
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.tools import Tool, read_functions, read_tools
 from hookline_server.protocol.wire import Name, convert
@@ -116,8 +117,12 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
     allowed_tools: AllowedTools | None = None
 
 
-def tool_use(request: ChatToolFields) -> ToolUse:
+def tool_use(request: ChatToolFields, ignored: Ignored) -> ToolUse:
     """Reads the tools of a request.
+
+    Args:
+        request: The request.
+        ignored: Notes what is left out.
 
     Raises:
         LimitError: The tools are too many, too large or nested too deeply.
@@ -127,7 +132,7 @@ def tool_use(request: ChatToolFields) -> ToolUse:
         return _legacy_use(request, request.functions)
     if request.function_call not in (None, "none", "auto"):
         raise RequestError("function_call requires functions", param="function_call")
-    tools = read_tools(request.tools or ())
+    tools = read_tools(request.tools or (), ignored)
     return use_of(_choice(request.tool_choice, tools), request.parallel_tool_calls)
 
 

@@ -1,0 +1,192 @@
+"""The blocks of Anthropic's messages, and their texts.
+
+Blocks are read one by one, so that one of an unknown type spoils no request.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+import msgspec
+
+from hookline.exceptions import RequestError
+from hookline_server.protocol.ignored import UNSEEN, Ignored
+from hookline_server.protocol.schema_notes import bounds, held
+from hookline_server.protocol.wire import Name, convert
+
+MEDIA = frozenset({"audio", "document", "file", "image", "video"})
+"""Types of blocks that a model which reads text cannot use."""
+
+
+class TextBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """Text, in messages, in the system prompt and in results."""
+
+    type: Annotated[Name, bounds(const="text")]
+    text: str
+
+
+class ThinkingBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """Reasoning of the assistant; its signature is not checked."""
+
+    type: Annotated[Name, bounds(const="thinking")]
+    thinking: str = ""
+
+
+class ToolUseBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of the assistant."""
+
+    type: Annotated[Name, bounds(const="tool_use")]
+    id: str
+    name: str
+    input: Annotated[object, msgspec.Meta(extra_json_schema={"type": "object"})] = None
+
+
+class ToolResultBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a call: a text, or blocks."""
+
+    type: Annotated[Name, bounds(const="tool_result")]
+    tool_use_id: str
+    content: object = None
+
+
+class DocumentSource(msgspec.Struct, frozen=True, kw_only=True):
+    """What a document consists of; only text is read."""
+
+    type: Name
+    data: str = ""
+    content: object = None
+
+
+class DocumentBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """A document, as text."""
+
+    type: Annotated[Name, bounds(const="document")]
+    source: DocumentSource
+    title: str | None = None
+    context: str | None = None
+
+
+class SearchResultBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client found in a search of its own."""
+
+    type: Annotated[Name, bounds(const="search_result")]
+    source: str = ""
+    title: str = ""
+    content: object = None
+
+
+class ToolReferenceBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """The name of a tool, which a search for tools has found."""
+
+    type: Annotated[Name, bounds(const="tool_reference")]
+    tool_name: str
+
+
+class SystemBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """Instructions in the midst of a conversation."""
+
+    type: Annotated[Name, bounds(const="mid_conv_system")]
+    content: object = None
+
+
+Block = Annotated[
+    dict[str, object],
+    held(
+        *(TextBlock, ThinkingBlock, ToolUseBlock, ToolResultBlock, DocumentBlock),
+        *(SearchResultBlock, ToolReferenceBlock, SystemBlock),
+    ),
+]
+"""A block that has not been read yet."""
+
+
+class _Typed(msgspec.Struct, frozen=True, kw_only=True):
+    type: str
+
+
+def block_type(block: object, place: str) -> str:
+    """Returns the type of a block; raises `RequestError` if it has none."""
+    return convert(block, _Typed, place).type
+
+
+def joined_texts(
+    given: object, place: str, ignored: Ignored, *, is_result: bool = False
+) -> str:
+    """Returns the text of a system prompt, or of what a tool or a search has found.
+
+    Args:
+        given: A text, blocks or nothing.
+        place: Where it stands in the request.
+        ignored: Notes what is left out.
+        is_result: Whether it is the result of a tool.
+
+    Raises:
+        RequestError: A block has no text where it should.
+    """
+    return "\n".join(_texts(given, place, ignored, is_result=is_result))
+
+
+def _texts(
+    given: object, place: str, ignored: Ignored, *, is_result: bool
+) -> Iterator[str]:
+    if given is None or isinstance(given, str):
+        yield given or ""
+        return
+    blocks = given if isinstance(given, list) else [given]
+    for index, block in enumerate(blocks):
+        here = f"{place}[{index}]"
+        text = block_text(block, here, ignored, is_result=is_result)
+        if text is not None:
+            yield text
+
+
+def block_text(
+    block: object, place: str, ignored: Ignored, *, is_result: bool = False
+) -> str | None:
+    """Returns the text of a block; None if it has none that the model can use.
+
+    Raises:
+        RequestError: It has no text where it should, or consists of something else, so
+            that the conversation has another meaning without it.
+    """
+    kind = block_type(block, place)
+    match kind:
+        case "text":
+            return convert(block, TextBlock, place).text
+        case "search_result":
+            return _search_result(block, place, ignored)
+        case "mid_conv_system":
+            content = convert(block, SystemBlock, place).content
+            return joined_texts(content, f"{place}.content", ignored)
+        case "tool_reference" if is_result:
+            return convert(block, ToolReferenceBlock, place).tool_name
+        case "document" if (text := _document(block, place, ignored)) is not None:
+            return text
+        case _ if kind in MEDIA and not is_result:
+            raise RequestError(
+                f"{place}: a block of type {kind!r} is not supported, as this model "
+                "reads only text",
+                param=place,
+            )
+    ignored.add("block", kind)
+    return UNSEEN.format(kind) if kind in MEDIA else None
+
+
+def _document(block: object, place: str, ignored: Ignored) -> str | None:
+    """Returns a document with its title; None if it is not a text."""
+    if not isinstance(block, Mapping) or not isinstance(block.get("source"), Mapping):
+        return None
+    document = convert(block, DocumentBlock, place)
+    match document.source.type:
+        case "text":
+            text = document.source.data
+        case "content":
+            here = f"{place}.source.content"
+            text = joined_texts(document.source.content, here, ignored)
+        case _:
+            return None
+    return "\n".join(filter(None, (document.title, document.context, text)))
+
+
+def _search_result(block: object, place: str, ignored: Ignored) -> str:
+    found = convert(block, SearchResultBlock, place)
+    text = joined_texts(found.content, f"{place}.content", ignored)
+    return "\n".join(filter(None, (found.title, found.source, text)))
