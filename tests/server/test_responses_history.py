@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from hookline_server.protocol.ignored import UNSEEN
 from hookline_server.replies.settings import ReplySettings
 from hookline_server.settings import ServerSettings
 from hookline_testing.response_exchange import Exchange, exchanged
@@ -95,10 +96,11 @@ RESULTS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"type": "function_call_output", "output": "a"}, "a"),
     (
         {"type": "function_call_output", "output": [TEXT, IMAGE]},
-        "seen\n[input_image: the model cannot see it]",
+        f"seen\n{UNSEEN.format('input_image')}",
     ),
     ({"type": "function_call_output", "output": {"ok": True}}, '{"ok":true}'),
     ({"type": "function_call_output", "output": []}, ""),
+    ({"type": "function_call_output", "output": ["a", 1]}, '["a",1]'),
     ({"type": "custom_tool_call_output", "name": "g", "output": "a"}, "a"),
     ({"type": "custom_tool_call_output", "output": [TEXT]}, "seen"),
     ({"type": "local_shell_call_output", "output": "a"}, "a"),
@@ -161,7 +163,7 @@ async def test_results_of_calls() -> None:
     for ids in ({}, {"id": "fco_1"}):
         got = await ask(USER, call, {**RESULTS[0][0], **ids})
         assert got.messages[2]["tool_call_id"] == "c"
-    lonely = {**RESULTS[6][0], "id": "c"}
+    lonely = {**RESULTS[7][0], "id": "c"}
     assert (await ask(USER, lonely)).messages[1]["tool_call_id"] == "c"
 
 
@@ -193,7 +195,7 @@ async def test_images_and_files() -> None:
         "input[1].content[1]",
     )
     for got in (later, after_a_result):
-        note = "What is it?\n[input_image: the model cannot see it]"
+        note = f"What is it?\n{UNSEEN.format('input_image')}"
         assert got.messages[0]["content"] == note
         assert got.ignored == ["part.input_image"]
 
@@ -201,8 +203,7 @@ async def test_images_and_files() -> None:
 @pytest.mark.parametrize(
     ("content", "text", "ignored"),
     [
-        ([{"type": "text", "text": "a"}, {"text": "b"}], "a\nb", []),
-        ([{"type": "new_text", "text": "a"}], "a", []),
+        ([{"type": "text", "text": "a"}, TEXT], "a\nseen", []),
         (
             [{"type": "encrypted_content", "encrypted_content": "g"}, TEXT],
             "seen",

@@ -197,11 +197,6 @@ async def test_calls_need_a_parser() -> None:
             "is missing",
         ),
         (
-            {"input": [{"type": "reasoning", "content": [{"type": "reasoning_text"}]}]},
-            "input[0].content[0].text",
-            "is missing",
-        ),
-        (
             {"input": [{**CALL, "arguments": "[" * 65 + "]" * 65}]},
             "input[0].arguments",
             "at most 64 are allowed",

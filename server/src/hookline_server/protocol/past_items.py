@@ -4,23 +4,17 @@ The model knows each as a call of a function.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from hookline_server.protocol.ignored import Ignored
-from hookline_server.protocol.call_forms import (
-    CUSTOM_INPUT,
-    TOOL_SEARCH,
-    joined_name,
-)
+from hookline_server.protocol.call_forms import CUSTOM_INPUT, TOOL_SEARCH, joined_name
+from hookline_server.protocol.content_parts import read_parts
 from hookline_server.protocol.past_calls import PastCalls
-from hookline_server.protocol.responses_items import InputItem, Parts
-from hookline_server.protocol.responses_parts import (
-    given_text,
-    missing,
-    parts_text,
-)
-from hookline_server.protocol.wire import convert
+from hookline_server.protocol.responses_items import InputItem
+
+T = TypeVar("T")
 
 _CALLED: Mapping[str, Callable[[InputItem], tuple[str | None, object]]] = {
     "function_call": lambda item: (item.name, item.arguments),
@@ -44,7 +38,7 @@ class PastItems:
         """
         self._ignored = ignored
         self._past_calls = PastCalls(ignored)
-        self._waiting: list[str] = []
+        self._waiting: dict[str, None] = {}
 
     def call(self, item: InputItem, place: str) -> dict[str, object]:
         """Converts a call.
@@ -53,13 +47,13 @@ class PastItems:
             LimitError: The arguments have too many values, or are nested too deeply.
             RequestError: It has no id or no name.
         """
-        call_id = given_text(item.call_id or item.id, f"{place}.call_id")
+        call_id = _given(item.call_id or item.id, f"{place}.call_id")
         name, arguments = _CALLED[item.kind](item)
         function = {
-            "name": joined_name(item.namespace, given_text(name, f"{place}.name")),
+            "name": joined_name(item.namespace, _given(name, f"{place}.name")),
             "arguments": self._past_calls.arguments(arguments, f"{place}.arguments"),
         }
-        self._waiting.append(call_id)
+        self._waiting[call_id] = None
         return {"id": call_id, "type": "function", "function": function}
 
     def result(self, item: InputItem, place: str) -> dict[str, object]:
@@ -72,10 +66,9 @@ class PastItems:
         if call_id is None and item.kind == "local_shell_call_output":
             call_id = item.id
         if call_id is None and self._waiting:
-            call_id = self._waiting[0]
-        call_id = given_text(call_id, f"{place}.call_id")
-        if call_id in self._waiting:
-            self._waiting.remove(call_id)
+            call_id = next(iter(self._waiting))
+        call_id = _given(call_id, f"{place}.call_id")
+        self._waiting.pop(call_id, None)
         return {
             "role": "tool",
             "content": self._output(item, f"{place}.output"),
@@ -88,13 +81,21 @@ class PastItems:
             return "Found: " + ", ".join(_names(item.tools or ()))
         if output is None and item.kind == "apply_patch_call_output":
             output = item.status
-        if output is None:
-            raise missing(place)
-        is_list = isinstance(output, list) and item.kind != "shell_call_output"
-        if is_list or isinstance(output, str):
-            parts: Parts = convert(output, Parts, place)
-            return parts_text(parts, place, self._ignored)
-        return msgspec.json.encode(output).decode()
+        if isinstance(output, str):
+            return output
+        if isinstance(output, list) and all(map(_is_part, output)):
+            return read_parts(output, place, "tool", self._ignored).text
+        return msgspec.json.encode(_given(output, place)).decode()
+
+
+def _given(value: T | None, place: str) -> T:
+    if value is None:
+        raise RequestError(f"{place} is missing", param=place)
+    return value
+
+
+def _is_part(value: object) -> bool:
+    return isinstance(value, dict) and "type" in value
 
 
 def _names(tools: Sequence[object], namespace: str | None = None) -> Iterator[str]:

@@ -5,6 +5,7 @@ from itertools import groupby
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import CONTENT_PARTS, MESSAGES, TOOL_CALLS
+from hookline_server.protocol.content_parts import read_parts, reasoning_text
 from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.message import reasoning_names
 from hookline_server.protocol.past_items import PastItems
@@ -16,10 +17,10 @@ from hookline_server.protocol.responses_items import (
     InputItem,
     Placed,
 )
-from hookline_server.protocol.responses_parts import given_text, parts_text
 from hookline_server.protocol.sealed_reasoning import unsealed
+from hookline_server.protocol.system_text import without_billing
 
-_TEMPLATE_ROLES = {"developer": "system"}
+_SYSTEM = ("system", "developer")
 
 
 def conversation_messages(
@@ -46,13 +47,11 @@ def conversation_messages(
         if is_assistant:
             rendered += conversation.assistant(placed for _, placed in turn)
         else:
-            rendered += (
-                conversation.other(item, place, index) for index, (place, item) in turn
-            )
+            for index, (place, item) in turn:
+                rendered += conversation.other(item, place, index)
     if not rendered:
         raise RequestError("input has no item that this server reads", param="input")
-    system = [{"role": "system", "content": instructions}] if instructions else []
-    return [*system, *rendered]
+    return [*_system(instructions or None, ignored), *rendered]
 
 
 def check_item(item: InputItem, place: str) -> None:
@@ -84,10 +83,9 @@ class _Conversation:
         for place, item in items:
             match item.kind:
                 case "message":
-                    content = item.content or ""  # null beside calls
-                    texts.append(parts_text(content, f"{place}.content", self._ignored))
+                    texts.append(self._text(item, place, "assistant"))
                 case "reasoning":
-                    reasoning += self._reasoning(item, place)
+                    reasoning += self._reasoning(item)
                 case _:
                     calls.append(self._past_items.call(item, place))
         if not texts and not reasoning and not calls:
@@ -98,42 +96,52 @@ class _Conversation:
             message["tool_calls"] = calls
         return [message | reasoning_names("\n".join(reasoning), content)]
 
-    def other(self, item: InputItem, place: str, index: int) -> dict[str, object]:
-        """Converts an item of anybody else."""
+    def other(self, item: InputItem, place: str, index: int) -> list[dict[str, object]]:
+        """Converts an item of anybody else, of which nothing may be left."""
         if item.kind in RESULTS:
-            return self._past_items.result(item, place)
-        text = parts_text(
-            item.content,
-            f"{place}.content",
-            self._ignored,
-            is_asked=index >= self._question,
-        )
+            return [self._past_items.result(item, place)]
+        # An image changes what a user asks now. Earlier ones are only noted, as clients
+        # send them again with each turn.
+        text = self._text(item, place, "user" if index >= self._question else "tool")
         if item.kind == "agent_message":
-            return {"role": "user", "content": f"{item.author or 'agent'}: {text}"}
-        role = item.role or "user"
-        return {"role": _TEMPLATE_ROLES.get(role, role), "content": text}
+            return [{"role": "user", "content": f"{item.author or 'agent'}: {text}"}]
+        if item.role in _SYSTEM:
+            return _system(text, self._ignored)
+        return [{"role": "user", "content": text}]
 
-    def _reasoning(self, item: InputItem, place: str) -> list[str]:
-        """Returns the texts of reasoning, or of its summary without others."""
-        if not item.content and (text := unsealed(item.encrypted_content)) is not None:
-            return [text]
-        parts = item.content or item.summary or []
-        if isinstance(parts, str):
-            return [parts]
-        if not parts and item.encrypted_content:
+    def _text(self, item: InputItem, place: str, role: str) -> str:
+        place = f"{place}.content"
+        if isinstance(item.content, list):
+            return read_parts(item.content, place, role, self._ignored).text
+        if item.content is None and role != "assistant":
+            raise RequestError(f"{place} is missing", param=place)
+        return item.content or ""
+
+    def _reasoning(self, item: InputItem) -> list[str]:
+        """Returns the text of reasoning, or of its summary without others."""
+        texts = (
+            reasoning_text(item.content),
+            unsealed(item.encrypted_content),
+            reasoning_text(item.summary),
+        )
+        text = next(filter(None, texts), "")
+        if not text and item.encrypted_content:
             self._ignored.add("item", item.kind)
-        field = "content" if item.content else "summary"
-        return [
-            given_text(part.text, f"{place}.{field}[{index}].text")
-            for index, part in enumerate(parts)
-        ]
+        return [text] if text else []
+
+
+def _system(text: str | None, ignored: Ignored) -> list[dict[str, object]]:
+    """Returns the message of a text of the system; none if nothing is left of it."""
+    kept = without_billing(text or "", ignored)
+    return [{"role": "system", "content": kept}] if kept or text == "" else []
 
 
 def _check_sizes(items: Sequence[InputItem]) -> None:
     MESSAGES.check(len(items), param="input")
     lists = (each for item in items for each in (item.content, item.output))
     parts = sum(len(each) for each in lists if isinstance(each, list))
-    parts += sum(len(item.summary or ()) for item in items)
+    summaries = (item.summary for item in items)
+    parts += sum(len(each) for each in summaries if isinstance(each, list))
     CONTENT_PARTS.check(parts, param="input")
     TOOL_CALLS.check(sum(item.kind in CALLS for item in items), param="input")
 

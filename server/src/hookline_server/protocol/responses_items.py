@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from hookline_server.protocol.content_parts import ContentPart
 from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.wire import Name
 
@@ -33,6 +34,9 @@ KINDS = ("message", "agent_message", "reasoning", *CALLS, *RESULTS, MORE_TOOLS)
 
 ROLES = ("user", "assistant", "system", "developer")
 
+_SHOWN = ("type", "text", "refusal")
+"""Fields of parts that clients get back."""
+
 _ID_BYTES = 16
 _ID_PREFIXES = {
     "message": "msg",
@@ -43,15 +47,7 @@ _ID_PREFIXES = {
 }
 
 
-class ItemPart(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A part of a message, a result or reasoning; the server reads only text."""
-
-    type: Name | None = None
-    text: str | None = None
-    refusal: str | None = None
-
-
-Parts = str | list[ItemPart]
+Parts = str | list[ContentPart]
 ShownItem = dict[str, object]
 """An item as clients get it back."""
 
@@ -69,7 +65,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     arguments: object = None
     input: str | None = None
     output: object = None
-    summary: list[ItemPart] | None = None
+    summary: object = None
     encrypted_content: str | None = None
     action: object = None
     operation: object = None
@@ -130,20 +126,16 @@ def _fields(item: InputItem) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _parts(content: Parts | None, role: str) -> list[ItemPart]:
+def _parts(content: Parts | None, role: str) -> list[ContentPart]:
     if isinstance(content, list):
         return content
     kind = "output_text" if role == "assistant" else "input_text"
-    return [ItemPart(type=kind, text=content or "")]
+    return [{"type": kind, "text": content or ""}]
 
 
-def _part(part: ItemPart, role: str) -> dict[str, object]:
-    shown: dict[str, object] = {"type": part.type}
-    if part.refusal is not None:
-        return {**shown, "refusal": part.refusal}
-    if part.text is None:
-        return shown
-    shown["text"] = part.text
-    if role == "assistant":
-        shown |= {"annotations": [], "logprobs": []}
-    return shown
+def _part(part: ContentPart, role: str) -> dict[str, object]:
+    """Returns a part without what nobody reads, such as the bytes of an image."""
+    kept = {name: part[name] for name in _SHOWN if part.get(name) is not None}
+    if role == "assistant" and "text" in kept:
+        kept |= {"annotations": [], "logprobs": []}
+    return kept
