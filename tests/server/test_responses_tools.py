@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from hookline_server.protocol.ignored import Ignored
+from hookline_server.protocol.responses_tools import read_tools
 from hookline_server.replies.settings import ReplySettings
 from hookline_server.settings import ServerSettings
 from hookline_testing.response_exchange import Exchange, exchanged, tool_call
@@ -328,9 +330,6 @@ def test_the_pattern_of_a_custom_tool() -> None:
     """
     A regular expression is one for the whole text, wherever its anchors are.
     """
-    from hookline_server.protocol.ignored import Ignored
-    from hookline_server.protocol.responses_tools import read_tools
-
     expected = {
         r"\d+": r"^\d+$",
         r"^a|b$": r"^(?:a|b)$",

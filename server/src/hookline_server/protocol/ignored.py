@@ -38,7 +38,8 @@ KNOWN: Mapping[Element, frozenset[str]] = {
     "part": frozenset(
         {
             *(*_REASONING, *_MEDIA),
-            *("input_file", "input_image", "input_video", "tool_result", "tool_use"),
+            *("encrypted_content", "input_file", "input_image", "input_video"),
+            *("tool_result", "tool_use"),
         }
     ),
     "item": frozenset(

@@ -44,9 +44,12 @@ _END_OF_PATTERN = re.compile(r"(?<!\\)(?:\\\\)*\$$")
 class CustomFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the input of a custom tool has to match."""
 
-    type: Name = "text"
+    type: Name
     syntax: Name | None = None
     definition: str | None = None
+
+
+FREE_TEXT = CustomFormat(type="text")
 
 
 class ResponsesTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,7 +245,7 @@ def _named(tool: ResponsesTool, place: str) -> str:
 def _definition(tool: ResponsesTool, place: str) -> dict[str, object]:
     """Returns the definition of the function that a tool becomes."""
     is_search, is_custom = tool.type == TOOL_SEARCH, tool.type == "custom"
-    form = tool.format or CustomFormat()
+    form = tool.format or FREE_TEXT
     return {
         "name": TOOL_SEARCH if is_search else _named(tool, place),
         "description": _description(tool, form) if is_custom else tool.description,
@@ -291,7 +294,7 @@ def _echoed(given: ResponsesTool, tool: Tool) -> Echoed:
             return EchoedCustomTool(
                 name=tool.name,
                 description=description,
-                format=given.format or CustomFormat(),
+                format=given.format or FREE_TEXT,
             )
         case "tool_search":
             return EchoedToolSearch(description=description, parameters=tool.parameters)

@@ -69,8 +69,8 @@ class Chosen(NamedTuple):
     """The tools that the model may still call."""
 
 
-class ToolFields(Protocol):
-    """The fields of a request that concern tools."""
+class ChatToolFields(Protocol):
+    """The fields of a chat that concern tools, by new and former names."""
 
     @property
     def tools(self) -> list[object] | None: ...
@@ -78,11 +78,6 @@ class ToolFields(Protocol):
     def tool_choice(self) -> object: ...
     @property
     def parallel_tool_calls(self) -> bool | None: ...
-
-
-class ChatToolFields(ToolFields, Protocol):
-    """The fields of a chat, which may also use the former names."""
-
     @property
     def functions(self) -> list[object] | None: ...
     @property
@@ -194,34 +189,14 @@ def _allowed(
     field = "tool_choice.allowed_tools"
     if given is None:
         raise RequestError(f"{field} is missing", param=field)
+    check_mode(given.mode, field)
     names = [each.function.name for each in given.tools]
-    place = "tools[{}].function.name"
-    allowed = allowed_tools(given.mode, names, tools, field, place=place)
-    return Choice(given.mode), allowed
-
-
-def allowed_tools(
-    mode: str, names: Sequence[str], tools: Sequence[Tool], field: str, *, place: str
-) -> tuple[Tool, ...]:
-    """Returns those of the tools that the model may call.
-
-    Args:
-        mode: Whether it must call one.
-        names: The names of those that it may call.
-        tools: All tools of the request.
-        field: The request's field that names them, for errors.
-        place: Where a name stands in the field, given its number.
-
-    Raises:
-        RequestError: The mode is unknown, or a name, or there is no name.
-    """
-    check_mode(mode, field)
     for index, name in enumerate(names):
-        check_known(name, tools, f"{field}.{place.format(index)}")
+        check_known(name, tools, f"{field}.tools[{index}].function.name")
     allowed = tuple(tool for tool in tools if tool.name in set(names))
     if not allowed:
         raise RequestError(f"{field}.tools must not be empty", param=f"{field}.tools")
-    return allowed
+    return Choice(given.mode), allowed
 
 
 def check_mode(mode: str, field: str) -> None:
