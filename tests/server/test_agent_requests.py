@@ -1,8 +1,8 @@
 """Requests that agents have sent to `/v1/responses` get the answers that they expect.
 
-`agents/*.json` has requests as the agents sent them, shortened; each file says where they
-come from. `agents/*.txt` has what became of each: what the chat template got, what was
-left out, and the answer, whole and streamed. Run this file with
+`agents/*.json` has requests as agents sent them, shortened, and says where they come
+from. `agents/*.txt` has what became of each: what the chat template got, what was left
+out, and the answer, whole and streamed. Run this file with
 `HOOKLINE_UPDATE_GOLDEN=1` to accept new ones.
 """
 

@@ -25,7 +25,10 @@ SPACE = {
     "type": "namespace",
     "name": "mcp__demo",
     "description": "Orders of the shop.",
-    "tools": [{**FUNCTION, "name": "lookup"}, {**FUNCTION, "name": "cancel"}],
+    "tools": [
+        {**FUNCTION, "name": "lookup", "parameters": {**SCHEMA, "required": ["a"]}},
+        {**FUNCTION, "name": "cancel"},
+    ],
 }
 SEARCH = {
     "type": "tool_search",

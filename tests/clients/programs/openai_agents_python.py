@@ -151,9 +151,7 @@ def responses_custom() -> None:
 def responses_namespaces() -> None:
     space = tool_namespace(name="sky", description="The sky.", tools=[get_weather])
     assert run(OpenAIResponsesModel, QUESTION, tools=space) == SAID
-    deferred = function_tool(
-        forecast, name_override="get_weather", defer_loading=True
-    )
+    deferred = function_tool(forecast, name_override="get_weather", defer_loading=True)
     tools = [deferred, ToolSearchTool()]
     assert run_streamed(OpenAIResponsesModel, QUESTION, tools=tools) == SAID
 

@@ -41,6 +41,7 @@ from hookline_server.reply_parsing.parts import (
     Reasoning,
 )
 
+
 class OutputItems:
     """The items of one response, in the order in which the model writes them.
 

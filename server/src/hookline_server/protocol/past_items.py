@@ -8,9 +8,10 @@ from typing import TypeVar
 
 import msgspec
 
-from hookline_server.protocol.ignored import Ignored
+from hookline.exceptions import RequestError
 from hookline_server.protocol.call_forms import CUSTOM_INPUT, TOOL_SEARCH, joined_name
 from hookline_server.protocol.content_parts import read_parts
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.past_calls import PastCalls
 from hookline_server.protocol.responses_items import InputItem
 

@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 
 from hookline.exceptions import RequestError
-from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.call_forms import TOOL_SEARCH, joined_name
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.responses_tools import RequestTools
 from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.tool_use import (

@@ -20,7 +20,14 @@ CALLS = (
 )
 """Types of calls that clients run themselves."""
 
-RESULTS = tuple(f"{call}_output" for call in CALLS)
+RESULTS = (
+    "function_call_output",
+    "custom_tool_call_output",
+    "tool_search_output",
+    "local_shell_call_output",
+    "shell_call_output",
+    "apply_patch_call_output",
+)
 """Types of these calls' results."""
 
 REFERENCE = "item_reference"

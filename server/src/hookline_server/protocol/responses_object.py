@@ -83,9 +83,7 @@ class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function_call
     status: ItemStatus
 
 
-class CustomToolCall(
-    msgspec.Struct, frozen=True, kw_only=True, tag="custom_tool_call"
-):
+class CustomToolCall(msgspec.Struct, frozen=True, kw_only=True, tag="custom_tool_call"):
     """A call of a custom tool, whose input is a text."""
 
     id: str
@@ -96,9 +94,7 @@ class CustomToolCall(
     status: ItemStatus
 
 
-class ToolSearchCall(
-    msgspec.Struct, frozen=True, kw_only=True, tag="tool_search_call"
-):
+class ToolSearchCall(msgspec.Struct, frozen=True, kw_only=True, tag="tool_search_call"):
     """A call of the client's search for tools."""
 
     id: str

@@ -7,8 +7,8 @@ import msgspec
 from hookline.request_limits import LOGPROBS, MESSAGES, TOOLS
 from hookline_server.protocol.generation import GenerationRequest
 from hookline_server.protocol.parameter_types import AS_MANY_AS_FIT, Never
-from hookline_server.protocol.responses_items import InputItem
 from hookline_server.protocol.responses_choice import ResponsesChoice
+from hookline_server.protocol.responses_items import InputItem
 from hookline_server.protocol.responses_tools import ResponsesTool
 from hookline_server.protocol.sampled_request import SampledRequest
 from hookline_server.protocol.schema_notes import Refused, bounds, held

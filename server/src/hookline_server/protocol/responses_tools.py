@@ -13,7 +13,6 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import TOOLS
-from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.call_forms import (
     CUSTOM_INPUT,
     TOOL_SEARCH,
@@ -23,6 +22,7 @@ from hookline_server.protocol.call_forms import (
     call_forms,
     joined_name,
 )
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.responses_items import MORE_TOOLS, Placed
 from hookline_server.protocol.schema_notes import held
 from hookline_server.protocol.tools import Tool, check_sizes, read_function
