@@ -51,7 +51,7 @@ BUILT_IN: tuple[dict[str, Any], ...] = (
     {"type": "apply_patch"},
     {"type": "tool_search"},
     {"type": "programmatic_tool_calling"},
-    {"type": "something_of_next_year", "tools": [1], "format": {"type": "x"}},
+    {"type": "something_of_next_year", "tools": 1, "format": "x", "name": [1]},
 )
 
 
@@ -188,6 +188,17 @@ async def test_names_for_the_model() -> None:
         assert got.tools == [name]
         assert got.output[0]["namespace"] == namespace, name
         assert got.output[0]["name"] == "f"
+
+
+async def test_a_function_in_the_form_of_chats() -> None:
+    """
+    Clients that serve both APIs mix them up.
+    """
+    function = {"name": "f", "parameters": SCHEMA}
+
+    got = await ask("Hello", tools=[{"type": "function", "function": function}])
+
+    assert (got.status, got.functions["f"]["parameters"]) == (200, SCHEMA)
 
 
 async def test_equal_names_in_two_namespaces() -> None:

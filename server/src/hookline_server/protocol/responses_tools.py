@@ -55,7 +55,8 @@ FREE_TEXT = CustomFormat(type="text")
 class ResponsesTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool: `function`, `custom`, `namespace`, or the client's `tool_search`.
 
-    Tools of all other types are left out.
+    Tools of all other types are left out. A function may also have the form that it has
+    in a chat.
     """
 
     type: Name
@@ -67,6 +68,11 @@ class ResponsesTool(msgspec.Struct, frozen=True, kw_only=True):
     format: CustomFormat | None = None
     tools: list[object] | None = None
     execution: Name | None = None
+    function: dict[str, object] | None = None
+
+
+class _Typed(msgspec.Struct, frozen=True, kw_only=True):
+    type: Name
 
 
 class EchoedTool(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
@@ -181,10 +187,26 @@ class _ToolReader:
 
     def add(self, given: object, place: str) -> Echoed | None:
         """Adds a tool or a namespace; returns None for one that is left out."""
-        tool = convert(given, ResponsesTool, place)
+        tool = self._read(given, place)
+        if tool is None:
+            return None
         if tool.type == "namespace":
             return self._add_namespace(tool, place)
         return self._add_tool(tool, place)
+
+    def _read(self, given: object, place: str) -> ResponsesTool | None:
+        """Returns a tool; None if the server cannot run it, whatever its fields are."""
+        kind = convert(given, _Typed, place).type
+        if kind == "namespace" or kind in _KINDS:
+            tool = convert(given, ResponsesTool, place)
+            if tool.name is None and tool.function is not None:  # as in a chat
+                function = {**tool.function, "type": kind}
+                tool = convert(function, ResponsesTool, f"{place}.function")
+            if kind != TOOL_SEARCH or _is_run_by_client(tool):
+                return tool
+        self._ignored.add("tool", kind)
+        self.has_others = True
+        return None
 
     def _add_namespace(self, given: ResponsesTool, place: str) -> EchoedNamespace:
         name = _named(given, place)
@@ -193,7 +215,9 @@ class _ToolReader:
         echoed = []
         for index, each in enumerate(given.tools or ()):
             here = f"{place}.tools[{index}]"
-            tool = convert(each, ResponsesTool, here)
+            tool = self._read(each, here)
+            if tool is None or tool.type == "namespace":
+                continue
             added = self._add_tool(tool, here, namespace=name, preface=preface)
             if isinstance(added, EchoedTool | EchoedCustomTool):
                 echoed.append(added)
@@ -209,11 +233,7 @@ class _ToolReader:
         *,
         namespace: str | None = None,
         preface: str = "",
-    ) -> Echoed | None:
-        if not _is_run_by_client(given):
-            self._ignored.add("tool", given.type)
-            self.has_others = True
-            return None
+    ) -> Echoed:
         tool = read_function(_definition(given, place), place)
         name = joined_name(namespace, tool.name)
         if name in self.tools and not self.is_adding:
@@ -230,10 +250,8 @@ class _ToolReader:
         return _echoed(given, tool)
 
 
-def _is_run_by_client(tool: ResponsesTool) -> bool:
-    if tool.type == TOOL_SEARCH:
-        return tool.parameters is not None and tool.execution != "server"
-    return tool.type in _KINDS
+def _is_run_by_client(search: ResponsesTool) -> bool:
+    return search.parameters is not None and search.execution != "server"
 
 
 def _named(tool: ResponsesTool, place: str) -> str:
