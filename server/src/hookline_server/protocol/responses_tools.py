@@ -216,7 +216,10 @@ class _ToolReader:
         for index, each in enumerate(given.tools or ()):
             here = f"{place}.tools[{index}]"
             tool = self._read(each, here)
-            if tool is None or tool.type == "namespace":
+            if tool is None:
+                continue
+            if tool.type == "namespace":  # one within another
+                self._ignored.add("tool", tool.type)
                 continue
             added = self._add_tool(tool, here, namespace=name, preface=preface)
             if isinstance(added, EchoedTool | EchoedCustomTool):
