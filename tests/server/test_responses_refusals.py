@@ -97,7 +97,7 @@ async def test_refused_fields(fields: dict[str, Any], param: str, text: str) -> 
         ),
         ({"tools": [{**TOOL, "name": "f f"}]}, "tools[0].name", "must consist of"),
         ({"tools": [TOOL, TOOL]}, "tools[1].name", "another function"),
-        ({"tools": [TOOL] * 129}, "tools", "128"),
+        ({"tools": [TOOL] * 1025}, "tools", "1024"),
         ({"tool_choice": "any", "tools": [TOOL]}, "tool_choice", "must be one of"),
         ({"tool_choice": "required"}, "tool_choice", "requires tools"),
         (
