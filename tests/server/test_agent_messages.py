@@ -141,6 +141,23 @@ async def test_nothing_left_is_refused() -> None:
     assert named == ["block.container_upload"]
 
 
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
+async def test_an_image_that_was_answered_becomes_a_note(path: str) -> None:
+    """Clients send it again with each turn; what is asked now is refused with one."""
+    engine = FakeEngine()
+    kind = "image" if path == "/v1/messages" else "image_url"
+    seen = {"role": "user", "content": [{"type": kind, kind: {}}, text("What?")]}
+    turns = [seen, {"role": "assistant", "content": "A hill."}, HELLO]
+
+    async with client_of(engine) as client:
+        accepted = await client.post(path, json={**BODY, "messages": turns})
+        asked = await client.post(path, json={**BODY, "messages": [*turns[:2], seen]})
+
+    note = f"[{kind}: left out, as this model reads only text]"
+    assert (accepted.status, asked.status) == (200, 400)
+    assert engine.chats[0][0]["content"] == f"{note}\nWhat?"
+
+
 async def test_texts_of_documents_and_searches_are_read() -> None:
     """A document of text, and what a client's own search has found, are no media."""
     plain = {"type": "text", "media_type": "text/plain", "data": "Once."}

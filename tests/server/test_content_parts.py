@@ -45,6 +45,7 @@ ROWS: list[tuple[str, list[dict[str, Any]], Content, list[str]]] = [
         ["part.thinking", "part.tool_result"],
     ),
     ("tool", [IMAGE], Content(UNSEEN), ["part.image_url"]),
+    ("past user", [IMAGE], Content(UNSEEN), ["part.image_url"]),
 ]
 
 
@@ -55,7 +56,12 @@ def test_parts_are_read_one_by_one(
     """One that the model cannot use costs nothing but itself."""
     ignored = Ignored()
 
-    assert read_parts(parts, "content", role, ignored) == content
+    is_past = role.startswith("past ")
+    read = read_parts(
+        parts, "content", role.removeprefix("past "), ignored, is_past=is_past
+    )
+
+    assert read == content
     assert list(ignored.kinds) == kinds
 
 
