@@ -175,6 +175,18 @@ async def test_texts_of_documents_and_searches_are_read() -> None:
     assert named == []
 
 
+async def test_blocks_in_blocks_are_texts_only() -> None:
+    """However deep a client nests them, it costs no more than one level."""
+    block = text("deep")
+    for _ in range(200):
+        block = {"type": "search_result", "title": "t", "content": [block]}
+
+    engine, named = await exchanged(messages=[{"role": "user", "content": [block]}])
+
+    assert engine.chats[0][0]["content"] == "t"
+    assert named == ["block.search_result"]
+
+
 async def test_system_messages_stand_anywhere() -> None:
     """Their blocks are texts; one that only directs the provider has none."""
     nested = {"type": "mid_conv_system", "content": [text("b"), text("c")]}

@@ -3,7 +3,7 @@
 Blocks are read one by one, so that one of an unknown type spoils no request.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import msgspec
@@ -114,10 +114,12 @@ class BlockReader:
     Attributes:
         ignored: Notes what is left out.
         is_past: Whether the blocks were answered already, or a tool has returned them.
+        is_inner: Whether they are those of a block, which can only be texts.
     """
 
     ignored: Ignored
     is_past: bool = False
+    is_inner: bool = False
 
     def joined(self, given: object, place: str) -> str:
         """Returns the text of a system prompt, or of what a tool has returned.
@@ -148,13 +150,15 @@ class BlockReader:
         match kind:
             case "text":
                 return convert(block, TextBlock, place).text
+            case _ if self.is_inner:
+                pass
             case "search_result":
                 found = convert(block, SearchResultBlock, place)
-                text = self.joined(found.content, f"{place}.content")
+                text = self._inner(found.content, f"{place}.content")
                 return "\n".join(filter(None, (found.title, found.source, text)))
             case "mid_conv_system":
                 content = convert(block, SystemBlock, place).content
-                return self.joined(content, f"{place}.content")
+                return self._inner(content, f"{place}.content")
             case "tool_reference" if self.is_past:
                 return convert(block, ToolReferenceBlock, place).tool_name
             case "document" if (text := self._document(block, place)) is not None:
@@ -168,6 +172,9 @@ class BlockReader:
         self.ignored.add("block", kind)
         return UNSEEN.format(kind) if kind in MEDIA else None
 
+    def _inner(self, given: object, place: str) -> str:
+        return replace(self, is_inner=True).joined(given, place)
+
     def _document(self, block: object, place: str) -> str | None:
         """Returns a document with its title; None if it is not a text."""
         if not isinstance(block, dict) or not isinstance(block.get("source"), dict):
@@ -177,7 +184,7 @@ class BlockReader:
             case "text":
                 text = document.source.data
             case "content":
-                text = self.joined(document.source.content, f"{place}.source.content")
+                text = self._inner(document.source.content, f"{place}.source.content")
             case _:
                 return None
         return "\n".join(filter(None, (document.title, document.context, text)))

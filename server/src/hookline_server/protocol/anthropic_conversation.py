@@ -93,11 +93,12 @@ def read_conversation(
     if text := without_billing(text, ignored):
         rendered.append({"role": "system", "content": text})
     roles = [_role(message, number) for number, message in enumerate(messages)]
-    reader = _Reader(ignored)
-    read = []
-    for number, (role, message) in enumerate(zip(roles, messages, strict=True)):
-        is_past = "assistant" in roles[number + 1 :]
-        read.append((role, reader.pieces(message, role, number, is_past=is_past)))
+    answers = [number for number, role in enumerate(roles) if role == "assistant"]
+    reader = _Reader(ignored, question=answers[-1] + 1 if answers else 0)
+    read = [
+        (role, reader.pieces(message, role, number))
+        for number, (role, message) in enumerate(zip(roles, messages, strict=True))
+    ]
     for role, turn in groupby(filter(_is_left, read), key=lambda each: each[0]):
         rendered += _turn(role, [piece for _, pieces in turn for piece in pieces])
     if not any(map(_is_left, read)):
@@ -137,16 +138,16 @@ def _is_left(read: tuple[str, Sequence[_Piece]]) -> bool:
 class _Reader:
     """Reads the blocks of a request's messages."""
 
-    def __init__(self, ignored: Ignored) -> None:
+    def __init__(self, ignored: Ignored, question: int) -> None:
+        """Notes what is left out; the messages before `question` were answered."""
         self._ignored = ignored
+        self._question = question
         self._past_calls = PastCalls(ignored)
 
-    def pieces(
-        self, message: InputMessage, role: str, number: int, *, is_past: bool
-    ) -> list[_Piece]:
+    def pieces(self, message: InputMessage, role: str, number: int) -> list[_Piece]:
         """Returns what a message consists of, without what the model cannot use."""
         place, content = f"messages[{number}].content", message.content
-        blocks = BlockReader(self._ignored, is_past=is_past)
+        blocks = BlockReader(self._ignored, is_past=number < self._question)
         if role == "system":
             text = without_billing(blocks.joined(content, place), self._ignored)
             return [_Piece("text", text)] if text else []

@@ -106,8 +106,6 @@ def read_parts(
 
 def reasoning_text(given: object) -> str:
     """Returns reasoning that is a text, or a list of texts or parts, as one text."""
-    if isinstance(given, str):
-        return given
-    if isinstance(given, list):
-        return "\n".join(filter(None, map(reasoning_text, given)))
-    return reasoning_text(given.get("text")) if isinstance(given, dict) else ""
+    parts = given if isinstance(given, list) else [given]
+    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    return "\n".join(text for text in texts if text and isinstance(text, str))

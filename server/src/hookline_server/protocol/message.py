@@ -70,10 +70,11 @@ def template_messages(
     CONTENT_PARTS.check(sum(len(each) for each in contents if isinstance(each, list)))
     TOOL_CALLS.check(sum(len(message.tool_calls or ()) for message in messages))
     reader = _Reader(ignored)
-    answered = [message.role not in _ASKING for message in messages]
+    answers = [n for n, each in enumerate(messages) if each.role not in _ASKING]
+    question = answers[-1] + 1 if answers else 0
     rendered = []
     for position, message in enumerate(messages):
-        is_past = any(answered[position + 1 :])
+        is_past = position < question
         each = reader.message(message, f"messages[{position}]", is_past=is_past)
         if each is not None:
             rendered.append(each)

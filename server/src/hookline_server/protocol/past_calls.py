@@ -1,5 +1,6 @@
 """Function calls in a conversation's history."""
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -93,7 +94,10 @@ class PastCalls:
             LimitError: They have too many values, or are nested too deeply.
         """
         if isinstance(given, dict):
-            given = _sendable(given)
+            try:
+                given = _sendable(given)
+            except RecursionError:
+                TOOL_CALL_DEPTH.check(sys.getrecursionlimit(), param=param)
             self._check(msgspec.json.encode(given), param)
             return given
         value = given
