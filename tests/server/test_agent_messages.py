@@ -20,6 +20,13 @@ CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "rain"}
 
 
+def engine_of(max_model_len: int = 1024) -> FakeEngine:
+    engine = FakeEngine()
+    model = dataclasses.replace(engine.facts.model, max_model_len=max_model_len)
+    engine.facts = dataclasses.replace(engine.facts, model=model)
+    return engine
+
+
 def text(words: str) -> dict[str, object]:
     return {"type": "text", "text": words}
 
@@ -28,7 +35,7 @@ async def exchanged(
     settings: ServerSettings = PARSERS, *, status: int = 200, **fields: Any
 ) -> tuple[FakeEngine, list[str]]:
     """Returns the engine after a request, and what its response says was ignored."""
-    engine = FakeEngine()
+    engine = engine_of()
     async with client_of(engine, settings) as client:
         response = await client.post("/v1/messages", json={**BODY, **fields})
         assert response.status == status, await response.text()
@@ -144,7 +151,7 @@ async def test_nothing_left_is_refused() -> None:
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
 async def test_an_image_that_was_answered_becomes_a_note(path: str) -> None:
     """Clients send it again with each turn; what is asked now is refused with one."""
-    engine = FakeEngine()
+    engine = engine_of()
     kind = "image" if path == "/v1/messages" else "image_url"
     seen = {"role": "user", "content": [{"type": kind, kind: {}}, text("What?")]}
     turns = [seen, {"role": "assistant", "content": "A hill."}, HELLO]
@@ -310,7 +317,7 @@ async def test_reasoning_that_cannot_be_is_left_out(
 
     assert named == ["field.thinking"]
     assert engine.variables == [{}]
-    assert engine.streams[0].params.extra_args is None
+    assert not engine.streams[0].params.extra_args
 
 
 @pytest.mark.parametrize("kind", ["adaptive", "heroic"])
@@ -321,31 +328,34 @@ async def test_the_model_decides_on_other_kinds_of_reasoning(kind: str) -> None:
     engine, named = await exchanged(thinking=thinking)
 
     assert engine.variables == [{}]
-    assert engine.streams[0].params.extra_args is None
+    assert not engine.streams[0].params.extra_args
     assert named == []
 
 
 @pytest.mark.parametrize(
     ("path", "policy", "expected"),
     [
-        ("/v1/messages", None, 12),
-        ("/v1/messages", MaxTokensPolicy.REFUSE, 32_000),
-        ("/v1/chat/completions", None, 32_000),
-        ("/v1/chat/completions", MaxTokensPolicy.CLAMP, 12),
+        ("/v1/messages", None, 200),
+        ("/v1/messages", MaxTokensPolicy.REFUSE, 400),
+        ("/v1/chat/completions", None, 400),
+        ("/v1/chat/completions", MaxTokensPolicy.CLAMP, 200),
     ],
 )
 async def test_max_tokens_beyond_the_context(
     path: str, policy: MaxTokensPolicy | None, expected: int
 ) -> None:
-    """Agents ask for more than the context holds; the engine refuses what is left."""
-    engine = FakeEngine()
-    model = dataclasses.replace(engine.facts.model, max_model_len=len("Hi\n>") + 12)
-    engine.facts = dataclasses.replace(engine.facts, model=model)
+    """Agents ask for more than the context holds: it is shortened, or refused."""
+    engine = engine_of(len("Hi\n>") + 12)
     settings = ServerSettings(max_tokens_policy=policy)
 
     async with client_of(engine, settings) as client:
         response = await client.post(path, json={**BODY, "max_tokens": 32_000})
         named = response.headers.get("X-Hookline-Ignored")
 
-    assert engine.streams[0].params.max_tokens == expected
-    assert named == ("limit.max_tokens" if expected == 12 else None)
+    assert response.status == expected
+    if expected == 200:
+        assert engine.streams[0].params.max_tokens == 12
+        assert named == "limit.max_tokens"
+    else:
+        assert not engine.streams
+        assert named is None

@@ -2,6 +2,7 @@
 refused."""
 
 import json
+import math
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
@@ -88,7 +89,7 @@ async def test_history_with_calls_reaches_the_template() -> None:
         ([1], {}),
         (5, {}),
         ('"{\\"a\\": 1}"', {"a": 1}),
-        ('{"a": NaN}', {}),
+        ('{"a": -Infinity, "b": "c\n\td"}', {"a": -math.inf, "b": "c\n\td"}),
         ('{"a": "\\ud83d"}', {"a": "?"}),
         ('{"a": [18446744073709551616]}', {"a": ["18446744073709551616"]}),
         ({"a": {"b": 18446744073709551616}}, {"a": {"b": "18446744073709551616"}}),

@@ -1,5 +1,6 @@
 """Function calls in a conversation's history."""
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -164,4 +165,8 @@ def _parsed(arguments: str) -> object:
     try:
         return msgspec.json.decode(arguments)
     except MALFORMED:
+        pass
+    try:  # allows line breaks in strings, and halves of characters
+        return json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
         return arguments
