@@ -3,7 +3,7 @@
 Blocks are read one by one, so that one of an unknown type spoils no request.
 """
 
-from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import msgspec
@@ -107,86 +107,84 @@ def block_type(block: object, place: str) -> str:
     return convert(block, _Typed, place).type
 
 
-def joined_texts(
-    given: object, place: str, ignored: Ignored, *, is_result: bool = False
-) -> str:
-    """Returns the text of a system prompt, or of what a tool or a search has found.
+@dataclass(frozen=True, slots=True)
+class BlockReader:
+    """Reads the texts of blocks.
 
-    Args:
-        given: A text, blocks or nothing.
-        place: Where it stands in the request.
+    Attributes:
         ignored: Notes what is left out.
-        is_result: Whether it is the result of a tool.
-
-    Raises:
-        RequestError: A block has no text where it should.
+        is_past: Whether the blocks were answered already, or a tool has returned them.
+        is_inner: Whether they are those of a block, which can only be texts.
     """
-    return "\n".join(_texts(given, place, ignored, is_result=is_result))
 
+    ignored: Ignored
+    is_past: bool = False
+    is_inner: bool = False
 
-def _texts(
-    given: object, place: str, ignored: Ignored, *, is_result: bool
-) -> Iterator[str]:
-    if given is None or isinstance(given, str):
-        yield given or ""
-        return
-    blocks = given if isinstance(given, list) else [given]
-    for index, block in enumerate(blocks):
-        here = f"{place}[{index}]"
-        text = block_text(block, here, ignored, is_result=is_result)
-        if text is not None:
-            yield text
+    def joined(self, given: object, place: str) -> str:
+        """Returns the text of a system prompt, or of what a tool has returned.
 
+        Args:
+            given: A text, blocks or nothing.
+            place: Where it stands in the request.
 
-def block_text(
-    block: object, place: str, ignored: Ignored, *, is_result: bool = False
-) -> str | None:
-    """Returns the text of a block; None if it has none that the model can use.
+        Raises:
+            RequestError: What `text` raises.
+        """
+        if given is None or isinstance(given, str):
+            return given or ""
+        blocks = given if isinstance(given, list) else [given]
+        texts = (
+            self.text(block, f"{place}[{index}]") for index, block in enumerate(blocks)
+        )
+        return "\n".join(text for text in texts if text is not None)
 
-    Raises:
-        RequestError: It has no text where it should, or consists of something else, so
-            that the conversation has another meaning without it.
-    """
-    kind = block_type(block, place)
-    match kind:
-        case "text":
-            return convert(block, TextBlock, place).text
-        case "search_result":
-            return _search_result(block, place, ignored)
-        case "mid_conv_system":
-            content = convert(block, SystemBlock, place).content
-            return joined_texts(content, f"{place}.content", ignored)
-        case "tool_reference" if is_result:
-            return convert(block, ToolReferenceBlock, place).tool_name
-        case "document" if (text := _document(block, place, ignored)) is not None:
-            return text
-        case _ if kind in MEDIA and not is_result:
-            raise RequestError(
-                f"{place}: a block of type {kind!r} is not supported, as this model "
-                "reads only text",
-                param=place,
-            )
-    ignored.add("block", kind)
-    return UNSEEN.format(kind) if kind in MEDIA else None
+    def text(self, block: object, place: str) -> str | None:
+        """Returns the text of a block; None if it has none that the model can use.
 
+        Raises:
+            RequestError: It has no text where it should, or consists of something else,
+                so that the conversation has another meaning without it.
+        """
+        kind = block_type(block, place)
+        match kind:
+            case "text":
+                return convert(block, TextBlock, place).text
+            case _ if self.is_inner:
+                pass
+            case "search_result":
+                found = convert(block, SearchResultBlock, place)
+                text = self._inner(found.content, f"{place}.content")
+                return "\n".join(filter(None, (found.title, found.source, text)))
+            case "mid_conv_system":
+                content = convert(block, SystemBlock, place).content
+                return self._inner(content, f"{place}.content")
+            case "tool_reference" if self.is_past:
+                return convert(block, ToolReferenceBlock, place).tool_name
+            case "document" if (text := self._document(block, place)) is not None:
+                return text
+            case _ if kind in MEDIA and not self.is_past:
+                raise RequestError(
+                    f"{place}: a block of type {kind!r} is not supported, as this "
+                    "model reads only text",
+                    param=place,
+                )
+        self.ignored.add("block", kind)
+        return UNSEEN.format(kind) if kind in MEDIA else None
 
-def _document(block: object, place: str, ignored: Ignored) -> str | None:
-    """Returns a document with its title; None if it is not a text."""
-    if not isinstance(block, Mapping) or not isinstance(block.get("source"), Mapping):
-        return None
-    document = convert(block, DocumentBlock, place)
-    match document.source.type:
-        case "text":
-            text = document.source.data
-        case "content":
-            here = f"{place}.source.content"
-            text = joined_texts(document.source.content, here, ignored)
-        case _:
+    def _inner(self, given: object, place: str) -> str:
+        return replace(self, is_inner=True).joined(given, place)
+
+    def _document(self, block: object, place: str) -> str | None:
+        """Returns a document with its title; None if it is not a text."""
+        if not isinstance(block, dict) or not isinstance(block.get("source"), dict):
             return None
-    return "\n".join(filter(None, (document.title, document.context, text)))
-
-
-def _search_result(block: object, place: str, ignored: Ignored) -> str:
-    found = convert(block, SearchResultBlock, place)
-    text = joined_texts(found.content, f"{place}.content", ignored)
-    return "\n".join(filter(None, (found.title, found.source, text)))
+        document = convert(block, DocumentBlock, place)
+        match document.source.type:
+            case "text":
+                text = document.source.data
+            case "content":
+                text = self._inner(document.source.content, f"{place}.source.content")
+            case _:
+                return None
+        return "\n".join(filter(None, (document.title, document.context, text)))

@@ -12,12 +12,11 @@ from hookline.request_limits import CONTENT_PARTS, MESSAGES, TOOL_CALLS
 from hookline_server.protocol.anthropic_blocks import (
     MEDIA,
     Block,
+    BlockReader,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    block_text,
     block_type,
-    joined_texts,
 )
 from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.message import reasoning_names
@@ -90,12 +89,15 @@ def read_conversation(
     """
     _check_sizes(system, messages)
     rendered: list[dict[str, object]] = []
-    if text := without_billing(joined_texts(system, "system", ignored), ignored):
+    text = BlockReader(ignored).joined(system, "system")
+    if text := without_billing(text, ignored):
         rendered.append({"role": "system", "content": text})
-    reader = _Reader(ignored)
+    roles = [_role(message, number) for number, message in enumerate(messages)]
+    answers = [number for number, role in enumerate(roles) if role == "assistant"]
+    reader = _Reader(ignored, question=answers[-1] + 1 if answers else 0)
     read = [
-        (_role(message, number), reader.pieces(message, number))
-        for number, message in enumerate(messages)
+        (role, reader.pieces(message, role, number))
+        for number, (role, message) in enumerate(zip(roles, messages, strict=True))
     ]
     for role, turn in groupby(filter(_is_left, read), key=lambda each: each[0]):
         rendered += _turn(role, [piece for _, pieces in turn for piece in pieces])
@@ -136,28 +138,32 @@ def _is_left(read: tuple[str, Sequence[_Piece]]) -> bool:
 class _Reader:
     """Reads the blocks of a request's messages."""
 
-    def __init__(self, ignored: Ignored) -> None:
+    def __init__(self, ignored: Ignored, question: int) -> None:
+        """Notes what is left out; the messages before `question` were answered."""
         self._ignored = ignored
+        self._question = question
         self._past_calls = PastCalls(ignored)
 
-    def pieces(self, message: InputMessage, number: int) -> list[_Piece]:
+    def pieces(self, message: InputMessage, role: str, number: int) -> list[_Piece]:
         """Returns what a message consists of, without what the model cannot use."""
-        place, role = f"messages[{number}].content", _ROLES[message.role]
+        place, content = f"messages[{number}].content", message.content
+        blocks = BlockReader(self._ignored, is_past=number < self._question)
         if role == "system":
-            text = joined_texts(message.content, place, self._ignored)
-            text = without_billing(text, self._ignored)
+            text = without_billing(blocks.joined(content, place), self._ignored)
             return [_Piece("text", text)] if text else []
-        if isinstance(message.content, str):
-            return [_Piece("text", message.content)]
-        if not message.content and role == "user":
+        if isinstance(content, str):
+            return [_Piece("text", content)]
+        if not content and role == "user":
             raise RequestError(f"{place} must not be empty", param=place)
         found = (
-            self._piece(block, role, f"{place}[{index}]")
-            for index, block in enumerate(message.content)
+            self._piece(block, role, f"{place}[{index}]", blocks)
+            for index, block in enumerate(content)
         )
         return [piece for piece in found if piece is not None]
 
-    def _piece(self, block: object, role: str, place: str) -> _Piece | None:
+    def _piece(
+        self, block: object, role: str, place: str, blocks: BlockReader
+    ) -> _Piece | None:
         kind = block_type(block, place)
         if (kind, role) in _MISPLACED:
             raise RequestError(
@@ -173,10 +179,10 @@ class _Reader:
             case "thinking" if role == "assistant":
                 thinking = convert(block, ThinkingBlock, place).thinking
                 return _Piece("reasoning", thinking)
-        if role == "assistant" and kind in MEDIA:
-            self._ignored.add("block", kind)
-            return None
-        text = block_text(block, place, self._ignored)
+            case _ if kind in MEDIA and role == "assistant":
+                self._ignored.add("block", kind)
+                return None
+        text = blocks.text(block, place)
         return None if text is None else _Piece("text", text)
 
     def _call(self, block: object, place: str) -> dict[str, object]:
@@ -191,8 +197,8 @@ class _Reader:
 
     def _result(self, block: object, place: str) -> dict[str, object]:
         result = convert(block, ToolResultBlock, place)
-        here = f"{place}.content"
-        text = joined_texts(result.content, here, self._ignored, is_result=True)
+        blocks = BlockReader(self._ignored, is_past=True)
+        text = blocks.joined(result.content, f"{place}.content")
         return {"role": "tool", "content": text, "tool_call_id": result.tool_use_id}
 
 

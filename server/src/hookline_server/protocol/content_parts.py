@@ -61,7 +61,12 @@ class Content:
 
 
 def read_parts(
-    parts: Sequence[object], place: str, role: str, ignored: Ignored
+    parts: Sequence[object],
+    place: str,
+    role: str,
+    ignored: Ignored,
+    *,
+    is_past: bool = False,
 ) -> Content:
     """Returns the content of a message.
 
@@ -70,6 +75,7 @@ def read_parts(
         place: Where they stand in the request.
         role: The message's role in chat templates.
         ignored: Notes what is left out.
+        is_past: Whether the message was answered already.
 
     Raises:
         RequestError: A part is wrong, or the message has another meaning without it.
@@ -86,22 +92,20 @@ def read_parts(
             thought = convert(part, ThinkingPart, here)
             given = thought.thinking or thought.reasoning or thought.text
             reasoning.append(reasoning_text(given))
-        elif kind in _MEDIA and role in ("system", "user"):
+        elif kind in _MEDIA and role in ("system", "user") and not is_past:
             raise RequestError(
                 f"{here}: content of type {kind!r} is not supported, only text is",
                 param=here,
             )
         else:
             ignored.add("part", kind)
-            if kind in _MEDIA and role == "tool":
+            if kind in _MEDIA and role != "assistant":
                 texts.append(UNSEEN.format(kind))
     return Content("\n".join(texts), "\n".join(reasoning))
 
 
 def reasoning_text(given: object) -> str:
     """Returns reasoning that is a text, or a list of texts or parts, as one text."""
-    if isinstance(given, str):
-        return given
-    if isinstance(given, list):
-        return "\n".join(filter(None, map(reasoning_text, given)))
-    return reasoning_text(given.get("text")) if isinstance(given, dict) else ""
+    parts = given if isinstance(given, list) else [given]
+    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    return "\n".join(text for text in texts if text and isinstance(text, str))

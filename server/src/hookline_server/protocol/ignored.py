@@ -73,10 +73,9 @@ KNOWN: Mapping[Element, frozenset[str]] = {
 """Names that are counted separately; others count as `other`."""
 
 UNSEEN = "[{}: left out, as this model reads only text]"
-"""What a model reads in place of an image or the like in a tool's result.
-
-The conversation can go on without it. A user's own image is refused: the question may
-be about it.
+"""What a model reads in place of an image or the like, where it was answered already or
+a tool has returned it: the conversation can go on. What a user asks now is refused with
+an image, as the question may be about it.
 """
 
 MOST_NAMED = 16

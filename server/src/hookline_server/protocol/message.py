@@ -29,8 +29,11 @@ ROLES = {
 }
 """Role in the API → role in chat templates."""
 
+_ASKING = ("system", "developer", "user")
+"""Roles of those who ask; after the messages of others, theirs are answered."""
 
 _REASONING = msgspec.Meta(extra_json_schema={"type": ["string", "null"]})
+_DETAILS = msgspec.Meta(extra_json_schema={"type": ["array", "null"]})
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +48,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str | None = None
     reasoning_content: Annotated[object, _REASONING] = None
     reasoning: Annotated[object, _REASONING] = None
+    reasoning_details: Annotated[object, _DETAILS] = None
     audio: Refused = None
 
 
@@ -65,10 +69,13 @@ def template_messages(
     contents = (message.content for message in messages)
     CONTENT_PARTS.check(sum(len(each) for each in contents if isinstance(each, list)))
     TOOL_CALLS.check(sum(len(message.tool_calls or ()) for message in messages))
-    past_calls = PastCalls(ignored)
+    reader = _Reader(ignored)
+    answers = [n for n, each in enumerate(messages) if each.role not in _ASKING]
+    question = answers[-1] + 1 if answers else 0
     rendered = []
     for position, message in enumerate(messages):
-        each = _template_message(message, f"messages[{position}]", past_calls, ignored)
+        is_past = position < question
+        each = reader.message(message, f"messages[{position}]", is_past=is_past)
         if each is not None:
             rendered.append(each)
     return rendered
@@ -78,7 +85,7 @@ def assistant_text(message: ChatMessage) -> str:
     """Returns the text of a message of the assistant, and nothing for others."""
     if message.role != "assistant":
         return ""
-    return _content(message, "messages", Ignored()).text
+    return _Reader(Ignored()).content(message, "messages", is_past=True).text
 
 
 def reasoning_names(reasoning: str | None, content: object) -> dict[str, object]:
@@ -95,62 +102,69 @@ def reasoning_names(reasoning: str | None, content: object) -> dict[str, object]
     return names if content else {**names, "thinking": reasoning}
 
 
-def _template_message(
-    message: ChatMessage, place: str, past_calls: PastCalls, ignored: Ignored
-) -> dict[str, object] | None:
-    """Returns a message for the template; None if all of it is left out."""
-    if message.role not in ROLES:
-        raise RequestError(
-            f"{place}.role must be one of {', '.join(ROLES)}, not {message.role!r}",
-            param=f"{place}.role",
-        )
-    if message.audio:
-        raise RequestError(f"{place}.audio is not supported", param=f"{place}.audio")
-    role = ROLES[message.role]
-    content = _content(message, f"{place}.content", ignored)
-    text = content.text
-    if role == "system" and text != (kept := without_billing(text, ignored)):
-        if not kept:
-            return None
-        text = kept
-    rendered: dict[str, object] = {"role": role, "content": text}
-    if message.name is not None:
-        rendered["name"] = message.name
-    if message.tool_call_id is not None:
-        rendered["tool_call_id"] = message.tool_call_id
-    if calls := _calls(message, place, past_calls):
-        rendered["tool_calls"] = calls
-    if role != "assistant":
-        return rendered
-    reasoning = reasoning_text(message.reasoning_content or message.reasoning)
-    return rendered | reasoning_names(reasoning or content.reasoning, text)
+class _Reader:
+    """Reads the messages of one conversation."""
 
+    def __init__(self, ignored: Ignored) -> None:
+        self._ignored = ignored
+        self._past_calls = PastCalls(ignored)
 
-def _calls(
-    message: ChatMessage, place: str, past_calls: PastCalls
-) -> list[dict[str, object]]:
-    for name in ("tool_calls", "function_call"):
-        if getattr(message, name) and message.role != "assistant":
+    def message(
+        self, message: ChatMessage, place: str, *, is_past: bool
+    ) -> dict[str, object] | None:
+        """Returns a message for the template; None if all of it is left out."""
+        if message.role not in ROLES:
             raise RequestError(
-                f"{place}.{name}: only messages of the assistant have calls",
-                param=f"{place}.{name}",
+                f"{place}.role must be one of {', '.join(ROLES)}, not {message.role!r}",
+                param=f"{place}.role",
             )
-    if message.tool_calls:
-        return past_calls.calls(message.tool_calls, f"{place}.tool_calls")
-    if message.function_call:
-        return past_calls.legacy_call(message.function_call, f"{place}.function_call")
-    return []
+        if message.audio:
+            field = f"{place}.audio"
+            raise RequestError(f"{field} is not supported", param=field)
+        role = ROLES[message.role]
+        content = self.content(message, f"{place}.content", is_past=is_past)
+        text = content.text
+        if role == "system" and text:
+            text = without_billing(text, self._ignored)
+            if not text:
+                return None
+        rendered: dict[str, object] = {"role": role, "content": text}
+        if message.name is not None:
+            rendered["name"] = message.name
+        if message.tool_call_id is not None:
+            rendered["tool_call_id"] = message.tool_call_id
+        if calls := self._calls(message, place):
+            rendered["tool_calls"] = calls
+        if role != "assistant":
+            return rendered
+        given = message.reasoning_content or message.reasoning
+        reasoning = reasoning_text(given or message.reasoning_details)
+        return rendered | reasoning_names(reasoning or content.reasoning, text)
 
+    def content(self, message: ChatMessage, place: str, *, is_past: bool) -> Content:
+        """Returns what a message says; may raise `RequestError`."""
+        content = message.content
+        if isinstance(content, str):
+            return Content(content)
+        role = ROLES[message.role]
+        if content is not None:
+            return read_parts(content, place, role, self._ignored, is_past=is_past)
+        if role == "assistant":
+            return Content(message.refusal or "")
+        if role == "tool":  # as of a tool that returns nothing
+            return Content()
+        raise RequestError(f"{place} is missing", param=place)
 
-def _content(message: ChatMessage, place: str, ignored: Ignored) -> Content:
-    content = message.content
-    if isinstance(content, str):
-        return Content(content)
-    role = ROLES[message.role]
-    if content is not None:
-        return read_parts(content, place, role, ignored)
-    if role == "assistant":
-        return Content(message.refusal or "")
-    if role == "tool":  # as of a tool that returns nothing
-        return Content()
-    raise RequestError(f"{place} is missing", param=place)
+    def _calls(self, message: ChatMessage, place: str) -> list[dict[str, object]]:
+        for name in ("tool_calls", "function_call"):
+            if getattr(message, name) and message.role != "assistant":
+                raise RequestError(
+                    f"{place}.{name}: only messages of the assistant have calls",
+                    param=f"{place}.{name}",
+                )
+        if message.tool_calls:
+            return self._past_calls.calls(message.tool_calls, f"{place}.tool_calls")
+        if message.function_call:
+            here = f"{place}.function_call"
+            return self._past_calls.legacy_call(message.function_call, here)
+        return []

@@ -1,5 +1,7 @@
 """Function calls in a conversation's history."""
 
+import json
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -93,7 +95,10 @@ class PastCalls:
             LimitError: They have too many values, or are nested too deeply.
         """
         if isinstance(given, dict):
-            given = _sendable(given)
+            try:
+                given = _sendable(given)
+            except RecursionError:
+                TOOL_CALL_DEPTH.check(sys.getrecursionlimit(), param=param)
             self._check(msgspec.json.encode(given), param)
             return given
         value = given
@@ -160,4 +165,8 @@ def _parsed(arguments: str) -> object:
     try:
         return msgspec.json.decode(arguments)
     except MALFORMED:
+        pass
+    try:  # allows line breaks in strings, and halves of characters
+        return json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
         return arguments

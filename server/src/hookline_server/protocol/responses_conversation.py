@@ -83,7 +83,7 @@ class _Conversation:
         for place, item in items:
             match item.kind:
                 case "message":
-                    texts.append(self._text(item, place, "assistant"))
+                    texts.append(self._text(item, place, is_past=True))
                 case "reasoning":
                     reasoning += self._reasoning(item)
                 case _:
@@ -100,22 +100,21 @@ class _Conversation:
         """Converts an item of anybody else, of which nothing may be left."""
         if item.kind in RESULTS:
             return [self._past_items.result(item, place)]
-        # An image changes what a user asks now. Earlier ones are only noted, as clients
-        # send them again with each turn.
-        text = self._text(item, place, "user" if index >= self._question else "tool")
+        text = self._text(item, place, is_past=index < self._question)
         if item.kind == "agent_message":
             return [{"role": "user", "content": f"{item.author or 'agent'}: {text}"}]
         if item.role in _SYSTEM:
             return _system(text, self._ignored)
         return [{"role": "user", "content": text}]
 
-    def _text(self, item: InputItem, place: str, role: str) -> str:
-        place = f"{place}.content"
-        if isinstance(item.content, list):
-            return read_parts(item.content, place, role, self._ignored).text
-        if item.content is None and role != "assistant":
+    def _text(self, item: InputItem, place: str, *, is_past: bool) -> str:
+        place, content, role = f"{place}.content", item.content, item.role or "user"
+        if isinstance(content, list):
+            read = read_parts(content, place, role, self._ignored, is_past=is_past)
+            return read.text
+        if content is None and role != "assistant":
             raise RequestError(f"{place} is missing", param=place)
-        return item.content or ""
+        return content or ""
 
     def _reasoning(self, item: InputItem) -> list[str]:
         """Returns the text of reasoning, or of its summary without others."""
