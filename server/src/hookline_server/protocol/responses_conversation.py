@@ -108,7 +108,8 @@ class _Conversation:
         return [{"role": "user", "content": text}]
 
     def _text(self, item: InputItem, place: str, *, is_past: bool) -> str:
-        place, content, role = f"{place}.content", item.content, item.role or "user"
+        place, content = f"{place}.content", item.content
+        role = "system" if item.role in _SYSTEM else item.role or "user"
         if isinstance(content, list):
             read = read_parts(content, place, role, self._ignored, is_past=is_past)
             return read.text
