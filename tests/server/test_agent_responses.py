@@ -1,8 +1,8 @@
 """Requests that agents have sent to `/v1/responses` get the answers that they expect.
 
-`agents/*.json` has requests as agents sent them, shortened, and says where they come
-from. `agents/*.txt` has what became of each: what the chat template got, what was left
-out, and the answer, whole and streamed. Run this file with
+`agents/responses/*.json` has requests as agents sent them, shortened, and says where
+they come from. `agents/responses/*.txt` has what became of each: what the chat template
+got, what was left out, and the answer, whole and streamed. Run this file with
 `HOOKLINE_UPDATE_GOLDEN=1` to accept new ones.
 """
 
@@ -16,7 +16,7 @@ from hookline_server.settings import ServerSettings
 from hookline_testing.golden import check_golden
 from hookline_testing.response_exchange import Exchange, exchanged
 
-FOLDER = Path(__file__).with_name("agents")
+FOLDER = Path(__file__).parent / "agents/responses"
 SETTINGS = ServerSettings(
     replies=ReplySettings(tool_call_parser="hermes", reasoning_parser="qwen3")
 )
