@@ -139,7 +139,8 @@ async def test_a_stored_call_of_a_custom_tool_is_continued() -> None:
         items = await got(client, f"{second['id']}/input_items?order=asc")
 
     _, said, answer = engine.chats[1]
-    [function] = [each["function"] for each in said["tool_calls"]]  # type: ignore[attr-defined]
+    calls: Any = said["tool_calls"]
+    [function] = [each["function"] for each in calls]
     assert function == {"name": "n__g", "arguments": {"input": "x"}}
     assert answer["content"] == "done"
     kinds = ["message", "custom_tool_call", "custom_tool_call_output"]
