@@ -822,7 +822,7 @@ EXPECTED: dict[str, Numbers] = {
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
             *("executor", "isa", "version", "config_hash", "phase"),
             *("tensor_parallel_size", "pipeline_parallel_size", "rank"),
-            *("code", "field", "tenant", "route", "method"),
+            *("code", "field", "kind", "tenant", "route", "method"),
             *("logger", "label", "parser", "position", "reason", "tier"),
             *("blocks", "block_bytes", "capacity_tokens", "host"),
         )
