@@ -475,7 +475,7 @@ async def test_input_tokens_are_those_of_the_response(fields: dict[str, Any]) ->
     [
         ({"input": "x" * 2000}, 200, None),
         ({"input": None}, 400, "input"),
-        ({"tools": [{"type": "web_search"}]}, 400, "tools[0].type"),
+        ({"tools": [{"type": "function"}]}, 400, "tools[0].name"),
         ({"previous_response_id": "resp_x"}, 400, "previous_response_id"),
         ({"model": "other"}, 404, "model"),
     ],

@@ -145,6 +145,17 @@ class UnknownFieldStats(FrontEndPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IgnoredStats(FrontEndPart):
+    """What a server could not use of requests, and left out.
+
+    Attributes:
+        elements: API, kind and number of elements, since the start.
+    """
+
+    elements: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseStoreStats(FrontEndPart):
     """Responses that a server keeps for requests that continue them.
 
@@ -317,6 +328,7 @@ PARTS: Mapping[str, type[FrontEndPart]] = {
         TextStats,
         ParserFailures,
         UnknownFieldStats,
+        IgnoredStats,
         ResponseStoreStats,
         ApiKeyStats,
         EventLoopStats,

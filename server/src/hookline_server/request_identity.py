@@ -20,11 +20,14 @@ from hookline_server.dialects import (
     RESPONSES_PATH,
     dialect_of,
 )
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.trace_rules import trace_rules
 
 MAX_ID_LENGTH = 128
 
 CHAT_ROUTE = "/v1/chat/completions"
+
+IGNORED_HEADER = "X-Hookline-Ignored"
 
 _OPERATIONS = {
     CHAT_ROUTE: "chat",
@@ -51,6 +54,7 @@ class RequestIdentity:
         deadline: When it has to be finished; None without limit.
         facts: Its facts for observers, once it becomes requests for the engine.
         is_rejectable: Whether observers count it as rejected if it fails now.
+        ignored: What is left out of it; None as long as nothing can be.
     """
 
     def __init__(self, request: web.BaseRequest) -> None:
@@ -67,6 +71,7 @@ class RequestIdentity:
         self.deadline: Deadline | None = None
         self.facts: RequestFacts | None = None
         self.is_rejectable = False
+        self.ignored: Ignored | None = None
         self._headers = request.headers
         self._span: tuple[str, str] | None = None
 
@@ -146,9 +151,12 @@ def stranger_facts(request: web.Request) -> RequestFacts:
 
 
 async def echo_request_id(request: web.Request, response: web.StreamResponse) -> None:
-    """Adds the id to the response's headers."""
-    request_id = identity_of(request).request_id
+    """Adds the id to the response's headers, and the kinds of what was left out."""
+    identity = identity_of(request)
+    request_id = identity.request_id
     response.headers["X-Request-Id"] = request_id
+    if identity.ignored is not None and (kinds := identity.ignored.kinds):
+        response.headers[IGNORED_HEADER] = ", ".join(kinds)
     if name := dialect_of(request).id_header:
         response.headers[name] = request_id
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
@@ -21,6 +22,13 @@ HEADERS_WITH_SECRETS = ("authorization", "cookie", "proxy-authorization", "x-api
 MOST_API_SERVERS = 32
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+class MaxTokensPolicy(StrEnum):
+    """What becomes of a request for more tokens than the context has room for."""
+
+    CLAMP = "clamp"
+    REFUSE = "refuse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +87,12 @@ class ServerSettings:
         metavar="SIZE",
         minimum=1,
         read=read_size,
+    )
+    max_tokens_policy: MaxTokensPolicy | None = option(
+        "What becomes of a request's max_tokens beyond the rest of the context: it is "
+        "reduced (clamp), or the request is refused.",
+        default=None,
+        shown_default="clamp for /v1/messages, else refuse",
     )
     max_connections: int | None = option(
         "Maximum number of open connections; beyond it idle ones are closed.",

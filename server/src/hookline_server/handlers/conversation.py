@@ -8,6 +8,7 @@ from aiohttp import web
 from hookline.frozen import EMPTY
 from hookline.sampling_params import SamplingParams
 from hookline_server.context import ENGINE, PARSERS, SETTINGS
+from hookline_server.ignored import ignored_of
 from hookline_server.protocol.chat import ChatRequest
 from hookline_server.protocol.message import template_messages
 from hookline_server.protocol.prompt_end import adds_generation_prompt, check_template
@@ -63,10 +64,11 @@ async def read_conversation(
     """
     engine, settings = request.app[ENGINE], request.app[SETTINGS].replies
     check_template(body, is_trusted=settings.trust_request_chat_template)
-    use = tool_use(body)
+    ignored = ignored_of(request)
+    use = tool_use(body, ignored)
     check_use(use, request.app[PARSERS], engine)
     conversation = Conversation(
-        messages=template_messages(body.messages),
+        messages=template_messages(body.messages, ignored),
         use=use,
         variables=template_variables(body, use.tools, template_defaults(request)),
         add_generation_prompt=adds_generation_prompt(body),

@@ -67,7 +67,6 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     function_call: Annotated[object, held(NamedFunction, words=LEGACY_WORDS)] = None
     modalities: object = None
     audio: Refused = None
-    web_search_options: Refused = None
 
     @property
     def max_tokens_field(self) -> str:

@@ -17,6 +17,7 @@ from hookline_metrics.front_end_parts import (
     EngineHealth,
     EngineLink,
     EventLoopStats,
+    IgnoredStats,
     LinkStats,
     LogStats,
     MemoryStats,
@@ -114,6 +115,16 @@ CASES: list[tuple[FrontEndPart, FrontEndPart, FrontEndPart, FrontEndPart]] = [
         UnknownFieldStats(fields=(("other", 2),)),
         UnknownFieldStats(fields=(("user", 1), ("other", 2))),
         UnknownFieldStats(fields=(("other", 2), ("user", 1))),
+    ),
+    (
+        IgnoredStats(elements=(("chat", "call.arguments", 1),)),
+        IgnoredStats(elements=(("responses", "tool.other", 2),)),
+        IgnoredStats(
+            elements=(("chat", "call.arguments", 1), ("responses", "tool.other", 2))
+        ),
+        IgnoredStats(
+            elements=(("responses", "tool.other", 2), ("chat", "call.arguments", 1))
+        ),
     ),
     (
         ResponseStoreStats(entries=1, bytes=10, evictions=(("age", 1),)),

@@ -52,6 +52,7 @@ from hookline_metrics.connector_events import (
 from hookline_metrics.expert_stats import ExpertStats
 from hookline_metrics.front_end_parts import (
     EngineLink,
+    IgnoredStats,
     LinkStats,
     ObserverStats,
     ParserFailures,
@@ -184,6 +185,7 @@ PARSERS = ParserFailures(
 )
 
 UNKNOWN_FIELDS = UnknownFieldStats(fields=(("user", 4),))
+IGNORED = IgnoredStats(elements=(("messages", "tool.web_search", 2),))
 
 STORED = ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),))
 PLACED = PlacementStats(requests=(("0", "load", 4),))
@@ -255,8 +257,8 @@ def feed() -> Feed:
         logger.front_end_changed(
             FrontEndChanged(
                 parts=(
-                    *(PARSERS, UNKNOWN_FIELDS, STORED, PLACED, OBSERVED, LINKED),
-                    SCALED,
+                    *(PARSERS, UNKNOWN_FIELDS, IGNORED, STORED, PLACED),
+                    *(OBSERVED, LINKED, SCALED),
                 )
             )
         )

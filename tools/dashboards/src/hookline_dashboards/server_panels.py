@@ -26,6 +26,9 @@ def http(make: StandardPanels) -> Row:
             make.rates("Failures of reply parsers", "hookline_reply_parser_failures"),
             make.rates("Repairs of replies", "hookline_reply_repairs"),
             make.rates("Unknown fields", "hookline_request_unknown_fields"),
+            make.rates(
+                "Ignored parts of requests", "hookline_request_ignored_elements"
+            ),
             make.each("Stored responses", "hookline_stored_responses"),
             make.each("Memory of stored responses", "hookline_stored_response_bytes"),
             make.rates(
