@@ -32,7 +32,7 @@ class PastCall(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str | None = None
     type: Annotated[Name, bounds(const="function")] = "function"
-    function: Annotated[dict[str, object] | None, held(PastFunction)] = None
+    function: Annotated[dict[str, object], held(PastFunction)] | None = None
 
 
 class PastCalls:
