@@ -141,7 +141,7 @@ def _sendable(arguments: dict[str, object]) -> dict[str, object]:
 
 
 def _replaced(value: object) -> object:
-    """Replaces halves of characters, and integers of more than 64 bits by their text."""
+    """Replaces halves of characters, and integers beyond 64 bits by their text."""
     match value:
         case str():
             return _whole(value)
