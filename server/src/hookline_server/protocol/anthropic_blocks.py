@@ -169,6 +169,8 @@ class BlockReader:
                     "model reads only text",
                     param=place,
                 )
+            case _:
+                pass
         self.ignored.add("block", kind)
         return UNSEEN.format(kind) if kind in MEDIA else None
 

@@ -151,7 +151,8 @@ def _replaced(value: object) -> object:
             return [_replaced(each) for each in value]
         case dict():
             return {_whole(name): _replaced(each) for name, each in value.items()}
-    return value
+        case _:
+            return value
 
 
 def _whole(text: str) -> str:
