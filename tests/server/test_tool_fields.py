@@ -144,7 +144,10 @@ async def test_names_and_ids_of_past_calls_may_be_long() -> None:
     )
 
     [[_, assistant, tool]] = engine.chats
-    assert assistant["tool_calls"][0]["function"] == {"name": name, "arguments": {}}
+    function = {"name": name, "arguments": {}}
+    assert assistant["tool_calls"] == [
+        {"id": name, "type": "function", "function": function}
+    ]
     assert tool == {"role": "tool", "content": "", "tool_call_id": name}
 
 

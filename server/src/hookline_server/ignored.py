@@ -27,7 +27,9 @@ class IgnoredCounts:
     def stats(self) -> IgnoredStats:
         """Totals since the start."""
         return IgnoredStats(
-            elements=tuple((*key, count) for key, count in self._counts.items())
+            elements=tuple(
+                (api, kind, count) for (api, kind), count in self._counts.items()
+            )
         )
 
 

@@ -48,11 +48,20 @@ TALK: tuple[Message, ...] = (
 MERGED = "[system]a\n\nc\n\nf[user]b[assistant]d[user]e[reply]"
 
 
-def rendered(source: str, messages: Sequence[Message], **options: bool) -> str:
+def rendered(
+    source: str, messages: Sequence[Message], *, continues: bool = False
+) -> str:
     template = ChatTemplate(source, {})
-    given = {"add_generation_prompt": True, **options}
-    once = template.render(messages, max_chars=1000, **given)
-    assert template.render(messages, max_chars=1000, **given) == once
+    once, again = (
+        template.render(
+            messages,
+            add_generation_prompt=not continues,
+            continue_final_message=continues,
+            max_chars=1000,
+        )
+        for _ in range(2)
+    )
+    assert once == again
     return once
 
 
@@ -104,9 +113,6 @@ def test_what_the_probe_did_not_foresee_is_tried_again() -> None:
 
 def test_the_last_message_goes_on_after_system_messages_were_moved() -> None:
     """A reply that the request begins is still the last message."""
-    assert (
-        rendered(
-            FIRST, TALK[:4], continue_final_message=True, add_generation_prompt=False
-        )
-        == "[system]a\n\nc[user]b[assistant]d"
-    )
+    text = rendered(FIRST, TALK[:4], continues=True)
+
+    assert text == "[system]a\n\nc[user]b[assistant]d"

@@ -6,6 +6,7 @@ from hookline_metrics.front_end_parts import IgnoredStats, UnknownFieldStats
 from hookline_metrics.metric import Kind, Label, Metric, Point, Scope
 from hookline_metrics.readings import Reading, by_label
 
+
 def _ignored(stats: IgnoredStats) -> Iterable[Point]:
     return [((api, kind), count, 1) for api, kind, count in stats.elements]
 
@@ -28,7 +29,10 @@ BODY_METRICS: tuple[Metric, ...] = (
         help="What the server could not use of requests and left out: blocks, content "
         "parts, items, tools and fields by their type, arguments of past calls that "
         "are no object, and values above a limit.",
-        labels=(Label("api", ("chat", "messages", "responses")), Label("kind", cap=128)),
+        labels=(
+            Label("api", ("chat", "messages", "responses")),
+            Label("kind", cap=128),
+        ),
         scope=Scope.FRONT_END,
         value=Reading(IgnoredStats, _ignored),
     ),

@@ -97,9 +97,7 @@ async def count_tokens(request: web.Request) -> web.Response:
     return json_response(TokenCount(await count_conversation(request, conversation)))
 
 
-def _conversation(
-    request: web.Request, given: Asked
-) -> tuple[Asked, Conversation]:
+def _conversation(request: web.Request, given: Asked) -> tuple[Asked, Conversation]:
     """Returns a request without reasoning that no reply can have, and its prompt."""
     ignored, parsers = ignored_of(request), request.app[PARSERS]
     use = anthropic_tool_use(given, ignored)

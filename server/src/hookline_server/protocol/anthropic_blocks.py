@@ -161,14 +161,16 @@ class BlockReader:
                 return self._inner(content, f"{place}.content")
             case "tool_reference" if self.is_past:
                 return convert(block, ToolReferenceBlock, place).tool_name
-            case "document" if (text := self._document(block, place)) is not None:
-                return text
+            case "document" if (document := self._document(block, place)) is not None:
+                return document
             case _ if kind in MEDIA and not self.is_past:
                 raise RequestError(
                     f"{place}: a block of type {kind!r} is not supported, as this "
                     "model reads only text",
                     param=place,
                 )
+            case _:
+                pass
         self.ignored.add("block", kind)
         return UNSEEN.format(kind) if kind in MEDIA else None
 

@@ -182,6 +182,8 @@ class _Reader:
             case _ if kind in MEDIA and role == "assistant":
                 self._ignored.add("block", kind)
                 return None
+            case _:
+                pass
         text = blocks.text(block, place)
         return None if text is None else _Piece("text", text)
 

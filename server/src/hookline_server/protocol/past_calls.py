@@ -32,7 +32,7 @@ class PastCall(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str | None = None
     type: Annotated[Name, bounds(const="function")] = "function"
-    function: Annotated[dict[str, object] | None, held(PastFunction)] = None
+    function: Annotated[dict[str, object], held(PastFunction)] | None = None
 
 
 class PastCalls:
@@ -141,7 +141,7 @@ def _sendable(arguments: dict[str, object]) -> dict[str, object]:
 
 
 def _replaced(value: object) -> object:
-    """Replaces halves of characters, and integers of more than 64 bits by their text."""
+    """Replaces halves of characters, and integers beyond 64 bits by their text."""
     match value:
         case str():
             return _whole(value)
@@ -151,7 +151,8 @@ def _replaced(value: object) -> object:
             return [_replaced(each) for each in value]
         case dict():
             return {_whole(name): _replaced(each) for name, each in value.items()}
-    return value
+        case _:
+            return value
 
 
 def _whole(text: str) -> str:

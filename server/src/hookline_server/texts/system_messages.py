@@ -71,9 +71,7 @@ def has_late(messages: Sequence[Message]) -> bool:
     return any(each.get("role") == "system" for each in messages[1:])
 
 
-def arranged(
-    messages: Sequence[Message], place: SystemPlace
-) -> Sequence[Message]:
+def arranged(messages: Sequence[Message], place: SystemPlace) -> Sequence[Message]:
     """Returns a conversation whose system messages stand where a template allows them.
 
     What stood elsewhere is merged into the first message, in order: a system message,
