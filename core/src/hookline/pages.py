@@ -1,7 +1,7 @@
 """Pages that loggers add to the server: what handlers take and return."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -15,12 +15,15 @@ class PageRequest:
         query: The last value of each parameter.
         query_values: All values of each parameter.
         body: Body of a POST, decoded; empty for other methods.
+        behind_seconds: Age of the oldest news that the logger had not got in time for
+            this page; 0 if it had got all.
     """
 
     headers: Mapping[str, str]
     query: Mapping[str, str]
     query_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     body: bytes = b""
+    behind_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,30 @@ class Routes(Protocol):
         Hidden files, and links that lead out of the folder, are not served.
         """
         ...
+
+
+class SettledRoutes(Routes):
+    """Routes of handlers that are called once their logger has got what happened."""
+
+    def __init__(self, routes: Routes, settle: Callable[[], float]) -> None:
+        """Registers with `routes`; `settle` returns `PageRequest.behind_seconds`."""
+        self._routes = routes
+        self._settle = settle
+
+    def get(self, path: str, handler: PageHandler) -> None:
+        self._routes.get(path, self._settled(handler))
+
+    def post(self, path: str, handler: PageHandler) -> None:
+        self._routes.post(path, self._settled(handler))
+
+    def events(self, path: str, handler: EventHandler) -> None:
+        self._routes.events(path, handler)
+
+    def files(self, path: str, folder: Path) -> None:
+        self._routes.files(path, folder)
+
+    def _settled(self, handler: PageHandler) -> PageHandler:
+        return lambda asked: handler(replace(asked, behind_seconds=self._settle()))
 
 
 RoutesOf = Callable[[str], Routes]

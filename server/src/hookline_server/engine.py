@@ -184,6 +184,14 @@ class ServingEngine(Protocol):
         ...
 
     @property
+    def unconfirmed_ends(self) -> Mapping[int, int]:
+        """When completions ended for their clients that count as running, by id.
+
+        Times are in ns on the system's monotonic clock.
+        """
+        ...
+
+    @property
     def observers(self) -> Observing:
         """The loggers."""
         ...

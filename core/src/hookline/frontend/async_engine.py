@@ -301,6 +301,14 @@ class AsyncEngine:
             self._front_end.abandon(replies)
 
     @property
+    def unconfirmed_ends(self) -> dict[int, int]:
+        """When completions ended for their clients that count as running, by id.
+
+        Their engine has yet to say that it has ended them, as after a stop string.
+        """
+        return self._front_end.engines.unconfirmed_ends
+
+    @property
     def observers(self) -> Observing:
         """The loggers."""
         return self._front_end.observers

@@ -1,10 +1,12 @@
 """Chooses the stat loggers by name and passes them each step's events as one batch."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from hookline import hookspecs
 from hookline.config.engine import EngineConfig
@@ -19,9 +21,14 @@ from hookline.frontend.freezing import (
     freeze_tokens,
     frozen_finished,
 )
-from hookline.frontend.observing import ObserverAddress, request_ids_for_hooks
+from hookline.frontend.observing import (
+    REQUEST_HOOKS,
+    ObserverAddress,
+    TellFirst,
+    request_ids_for_hooks,
+)
 from hookline.frozen import frozen_json, frozen_map
-from hookline.pages import RoutesOf
+from hookline.pages import RoutesOf, SettledRoutes
 from hookline.payloads import (
     CacheChanged,
     CliOptions,
@@ -43,6 +50,7 @@ from hookline.payloads import (
 )
 from hookline.plugins.kinds import LOGGER
 from hookline.request import RequestFacts
+from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import (
@@ -56,6 +64,13 @@ from hookline_registry import (
 
 _RECORDER = "recorder of metrics"
 """Name under which the recorder is registered, which no logger has."""
+_REQUEST_PAYLOADS: Sequence[tuple[str, type[Any], Callable[..., Any]]] = (
+    ("queued", RequestsQueued, tuple),
+    ("preempted", RequestsPreempted, tuple),
+    ("scheduled", RequestsScheduled, tuple),
+    ("new_tokens", TokensGenerated, freeze_tokens),
+)
+"""Events of requests that go on: their field, the payload, and what freezes them."""
 
 
 class Observers:
@@ -68,6 +83,7 @@ class Observers:
         is_listening: Whether there is a logger or a recorder.
         address: None, because the loggers are in this process.
         lost: Number of batches that were lost on their way here, which no lane got.
+        tell_first: Called before a logger's page is made; None if all is told at once.
     """
 
     def __init__(
@@ -108,6 +124,8 @@ class Observers:
         self._recording = self._recorded_by(recorder)
         self.hooks = self._fanout.hooks | self._recording.keys()
         self.lost = 0
+        self.tell_first: TellFirst | None = None
+        self._page_seconds = config.observers.page_wait_seconds
         self.address: ObserverAddress | None = None
         self.is_listening = bool(self._lanes) or recorder is not None
 
@@ -156,13 +174,26 @@ class Observers:
         """Whether any logger or the recorder implements the hook."""
         return hook in self.hooks
 
-    def add_routes(self, routes_of: RoutesOf) -> None:
-        """Lets each logger register its pages."""
+    def add_routes(
+        self, routes_of: RoutesOf, tell_first: TellFirst | None = None
+    ) -> None:
+        """Lets each logger register its pages, which wait until it is up to date."""
+        self.tell_first = tell_first
         for logger, names in self._lanes.items():
-            routes = routes_of(logger)
+            routes = SettledRoutes(routes_of(logger), partial(self._settle, logger))
             with self._around(logger):
                 for name in names:
                     self._registry.call_one(name, "add_routes", routes=routes)
+
+    def _settle(self, logger: str) -> float:
+        """Has a logger get what has happened, within a short time; in any thread.
+
+        Returns:
+            Age of the oldest news that it has not got; 0 if it has got all.
+        """
+        tell, seconds = self.tell_first, self._page_seconds
+        untold = 0.0 if tell is None else tell(seconds)
+        return max(untold, self._fanout.settle(logger, seconds))
 
     def started(
         self,
@@ -210,7 +241,7 @@ class Observers:
         facts: Mapping[int, RequestFacts],
     ) -> None:
         """Passes one step, or one state, to the loggers: events first, then the sum."""
-        batch = self._request_notices(output, frozen_map(facts))
+        batch = self._request_notices(output, iteration.finished, frozen_map(facts))
         if output.record is None:
             if self.listens("state_changed"):
                 batch.append(self._state(output, iteration))
@@ -246,41 +277,28 @@ class Observers:
         return self._fanout.close(timeout_seconds)
 
     def _request_notices(
-        self, output: StepOutput, facts: Mapping[int, RequestFacts]
+        self,
+        output: StepOutput,
+        ended: tuple[FinishedRequest, ...],
+        facts: Mapping[int, RequestFacts],
     ) -> list[Notice]:
         index, events, batch = output.engine_index, output.events, list[Notice]()
         hooks = self.hooks
-        if events.queued and "requests_queued" in hooks:
-            queued = RequestsQueued(
-                engine_index=index, events=tuple(events.queued), facts=facts
-            )
-            batch.append(("requests_queued", {"queued": queued}))
-        if events.preempted and "requests_preempted" in hooks:
-            preempted = RequestsPreempted(
-                engine_index=index, events=tuple(events.preempted), facts=facts
-            )
-            batch.append(("requests_preempted", {"preempted": preempted}))
-        if events.scheduled and "requests_scheduled" in hooks:
-            scheduled = RequestsScheduled(
-                engine_index=index, events=tuple(events.scheduled), facts=facts
-            )
-            batch.append(("requests_scheduled", {"scheduled": scheduled}))
-        if events.new_tokens and "tokens_generated" in hooks:
-            generated = TokensGenerated(
-                engine_index=index,
-                events=freeze_tokens(events.new_tokens),
-                facts=facts,
-            )
-            batch.append(("tokens_generated", {"generated": generated}))
+        for name, payload, frozen in _REQUEST_PAYLOADS:
+            hook = REQUEST_HOOKS[name]
+            if (told := getattr(events, name)) and hook in hooks:
+                made = payload(engine_index=index, events=frozen(told), facts=facts)
+                batch.append((hook, {hook.rpartition("_")[2]: made}))
         if events.cache_changes is not None and "cache_changed" in hooks:
             freeze_changes(events.cache_changes)
             changed = CacheChanged(engine_index=index, changes=events.cache_changes)
             batch.append(("cache_changed", {"changed": changed}))
-        if events.finished and "requests_finished" in hooks:
+        if (ended or events.finished) and "requests_finished" in hooks:
             finished = RequestsFinished(
                 engine_index=index,
                 events=frozen_finished(events.finished),
                 facts=facts,
+                requests=ended,
             )
             batch.append(("requests_finished", {"finished": finished}))
         return batch

@@ -35,6 +35,13 @@ OUTPUT_HOOKS = frozenset(
 """All hooks that are called because of an output."""
 
 
+TellFirst = Callable[[float], float]
+"""Tells what only its maker knows yet, within these seconds; called in any thread.
+
+It returns the age of the oldest news that it had no time to tell; 0 if there is none.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class ObserverAddress:
     """How to reach an observer process.
@@ -131,8 +138,13 @@ class Observing(Protocol):
         """Whether any logger implements the hook."""
         ...
 
-    def add_routes(self, routes_of: RoutesOf) -> RemotePages | None:
-        """Lets each logger register its pages; returns those of another process."""
+    def add_routes(
+        self, routes_of: RoutesOf, tell_first: TellFirst | None = None
+    ) -> RemotePages | None:
+        """Lets each logger register its pages; returns those of another process.
+
+        Before a page is made, `tell_first` is called, and the logger gets all.
+        """
         ...
 
     def started(
