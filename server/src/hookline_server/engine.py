@@ -250,6 +250,10 @@ class ServingEngine(Protocol):
         """
         ...
 
+    def report_changes(self) -> None:
+        """Passes on at once what has changed."""
+        ...
+
     async def drain(self, timeout_seconds: float) -> bool:
         """Refuses new requests and waits for open ones; False if some remain."""
         ...

@@ -15,14 +15,14 @@ _GRACE_SECONDS = 0.001
 
 
 class PageNews:
-    """What a server has not told the loggers yet, of answers that clients have read.
+    """What a front end has not told the loggers yet, of answers that clients have read.
 
-    Two things are told late: ends that an engine has yet to confirm, as after a stop
-    string, and HTTP exchanges, which are told together.
+    Told late are ends that an engine has yet to confirm, as after a stop string, and
+    together: HTTP exchanges, and the server's own counts.
     """
 
     def __init__(self, engine: ServingEngine, meter: HttpMeter | None) -> None:
-        """Tells nothing before its `lifetime` has begun.
+        """Tells nothing before `begin`.
 
         Args:
             engine: The engine.
@@ -33,9 +33,17 @@ class PageNews:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def lifetime(self, _: web.Application) -> AsyncIterator[None]:
-        """Lasts as long as an application's event loop; for its `cleanup_ctx`."""
-        self._loop = asyncio.get_running_loop()
+        """Lasts as long as an application; for its `cleanup_ctx`."""
+        self.begin()
         yield
+        self.end()
+
+    def begin(self) -> None:
+        """Tells from now on, on the event loop that runs."""
+        self._loop = asyncio.get_running_loop()
+
+    def end(self) -> None:
+        """Tells nothing any more."""
         self._loop = None
 
     def tell(self, seconds: float) -> float:
@@ -60,6 +68,7 @@ class PageNews:
             await asyncio.sleep(_LOOK_SECONDS)
             there = self._engine.unconfirmed_ends
             waiting = {key: at for key, at in waiting.items() if key in there}
+        self._engine.report_changes()
         if self._meter is not None:
             self._meter.flush()
         oldest = min(waiting.values(), default=None)

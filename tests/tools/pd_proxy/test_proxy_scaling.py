@@ -95,6 +95,7 @@ async def test_instances_of_the_file_come_and_go(tmp_path: Path) -> None:
         write(file, [], [first.url])
         async with routed([], [], instances_file=str(file)) as client:
             first.gate.clear()
+            first.free_pieces = 1
             held = await client.post(PATH, json=BODY)
             write(file, [prefill.url], [first.url, second.url])
             numbers = await until(client, up(prefill, "prefill"), up(second, "decode"))

@@ -320,6 +320,10 @@ class AsyncEngine:
         """
         self._reporter.add(read)
 
+    def report_changes(self) -> None:
+        """Passes on at once what has changed."""
+        self._reporter.report()
+
     async def drain(self, timeout_seconds: float) -> bool:
         """Refuses new requests and waits for open ones; False if some remain."""
         self._is_draining = True

@@ -479,6 +479,9 @@ class FakeEngine:
     def report(self, read: Callable[[], FrontEndPart]) -> None:
         self.parts.append(read())
 
+    def report_changes(self) -> None:
+        """Does nothing: all was passed on."""
+
     async def drain(self, timeout_seconds: float) -> bool:
         self.is_draining = True
         return timeout_seconds > 0
