@@ -1,7 +1,7 @@
 """Pages that loggers add to the server: what handlers take and return."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -106,30 +106,6 @@ class Routes(Protocol):
         Hidden files, and links that lead out of the folder, are not served.
         """
         ...
-
-
-class SettledRoutes(Routes):
-    """Routes of handlers that are called once their logger has got what happened."""
-
-    def __init__(self, routes: Routes, settle: Callable[[], float]) -> None:
-        """Registers with `routes`; `settle` returns `PageRequest.behind_seconds`."""
-        self._routes = routes
-        self._settle = settle
-
-    def get(self, path: str, handler: PageHandler) -> None:
-        self._routes.get(path, self._settled(handler))
-
-    def post(self, path: str, handler: PageHandler) -> None:
-        self._routes.post(path, self._settled(handler))
-
-    def events(self, path: str, handler: EventHandler) -> None:
-        self._routes.events(path, handler)
-
-    def files(self, path: str, folder: Path) -> None:
-        self._routes.files(path, folder)
-
-    def _settled(self, handler: PageHandler) -> PageHandler:
-        return lambda asked: handler(replace(asked, behind_seconds=self._settle()))
 
 
 RoutesOf = Callable[[str], Routes]

@@ -118,7 +118,7 @@ def create_app(
     app[PAGES_APP] = (
         app if settings.metrics_port is None else create_pages_app(app, outermost)
     )
-    app[PAGES] = Pages(app[PAGES_APP], page_counts)
+    app[PAGES] = Pages(app[PAGES_APP], page_counts, observers.settle)
     news = PageNews(engine, meter)
     app.cleanup_ctx.append(news.lifetime)
     if (remote := observers.add_routes(app[PAGES].of, news.tell)) is not None:

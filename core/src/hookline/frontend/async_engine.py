@@ -301,14 +301,6 @@ class AsyncEngine:
             self._front_end.abandon(replies)
 
     @property
-    def unconfirmed_ends(self) -> dict[int, int]:
-        """When completions ended for their clients that count as running, by id.
-
-        Their engine has yet to say that it has ended them, as after a stop string.
-        """
-        return self._front_end.engines.unconfirmed_ends
-
-    @property
     def observers(self) -> Observing:
         """The loggers."""
         return self._front_end.observers
@@ -319,10 +311,6 @@ class AsyncEngine:
         It is called once per second on the event loop and must not block.
         """
         self._reporter.add(read)
-
-    def report_changes(self) -> None:
-        """Passes on at once what has changed."""
-        self._reporter.report()
 
     async def drain(self, timeout_seconds: float) -> bool:
         """Refuses new requests and waits for open ones; False if some remain."""

@@ -247,16 +247,6 @@ class EngineSet:
         return found
 
     @property
-    def unconfirmed_ends(self) -> dict[int, int]:
-        """When completions ended for their clients that count as running, by id."""
-        return {
-            request_id: account.ended_at
-            for engine in self._engines.values()
-            for request_id, account in engine.accounting.in_flight.items()
-            if account.ended_at is not None
-        }
-
-    @property
     def num_open(self) -> int:
         """Completions that have not ended, those of other front ends included."""
         if self.client.owns_engines:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from hookline import hookspecs
@@ -28,10 +28,9 @@ from hookline.frontend.observing import (
     request_ids_for_hooks,
 )
 from hookline.frozen import frozen_json, frozen_map
-from hookline.pages import RoutesOf, SettledRoutes
+from hookline.pages import RoutesOf
 from hookline.payloads import (
     CacheChanged,
-    CliOptions,
     EngineFacts,
     EngineFailed,
     EngineStarted,
@@ -165,10 +164,8 @@ class Observers:
     @property
     def lanes(self) -> tuple[LaneStats, ...]:
         """State of each lane, which has dropped what was lost before it."""
-        stats = self._fanout.stats
-        if not self.lost:
-            return stats
-        return tuple(replace(each, dropped=each.dropped + self.lost) for each in stats)
+        lost, stats = self.lost, self._fanout.stats
+        return tuple(replace(each, dropped=each.dropped + lost) for each in stats)
 
     def listens(self, hook: str) -> bool:
         """Whether any logger or the recorder implements the hook."""
@@ -177,22 +174,17 @@ class Observers:
     def add_routes(
         self, routes_of: RoutesOf, tell_first: TellFirst | None = None
     ) -> None:
-        """Lets each logger register its pages, which wait until it is up to date."""
+        """Lets each logger register its pages."""
         self.tell_first = tell_first
         for logger, names in self._lanes.items():
-            routes = SettledRoutes(routes_of(logger), partial(self._settle, logger))
+            routes = routes_of(logger)
             with self._around(logger):
                 for name in names:
                     self._registry.call_one(name, "add_routes", routes=routes)
 
-    def _settle(self, logger: str) -> float:
-        """Has a logger get what has happened, within a short time; in any thread.
-
-        Returns:
-            Age of the oldest news that it has not got; 0 if it has got all.
-        """
-        tell, seconds = self.tell_first, self._page_seconds
-        untold = 0.0 if tell is None else tell(seconds)
+    def settle(self, logger: str) -> float:
+        seconds = self._page_seconds
+        untold = 0.0 if self.tell_first is None else self.tell_first(seconds)
         return max(untold, self._fanout.settle(logger, seconds))
 
     def started(
@@ -203,19 +195,17 @@ class Observers:
         restart_cause: str = "",
         resubmitted: int = 0,
     ) -> None:
-        if self.listens("engine_started"):
-            started = EngineStarted(
-                facts=replace(facts, sections=frozen_json(facts.sections)),
-                clock=clock,
-                restart_cause=restart_cause,
-                resubmitted=resubmitted,
-            )
-            self._tell("engine_started", started=started)
+        started = EngineStarted(
+            facts=replace(facts, sections=frozen_json(facts.sections)),
+            clock=clock,
+            restart_cause=restart_cause,
+            resubmitted=resubmitted,
+        )
+        self._tell("engine_started", started=started)
 
     def stopped(self, engine_index: int, reason: str) -> None:
-        if self.listens("engine_stopped"):
-            stopped = EngineStopped(engine_index=engine_index, reason=reason)
-            self._tell("engine_stopped", stopped=stopped)
+        stopped = EngineStopped(engine_index=engine_index, reason=reason)
+        self._tell("engine_stopped", stopped=stopped)
 
     def failed(
         self,
@@ -225,14 +215,13 @@ class Observers:
         *,
         is_final: bool = True,
     ) -> None:
-        if self.listens("engine_failed"):
-            failed = EngineFailed(
-                engine_index=engine_index,
-                reason=reason,
-                open_requests=open_requests,
-                is_final=is_final,
-            )
-            self._tell("engine_failed", failed=failed)
+        failed = EngineFailed(
+            engine_index=engine_index,
+            reason=reason,
+            open_requests=open_requests,
+            is_final=is_final,
+        )
+        self._tell("engine_failed", failed=failed)
 
     def observe(
         self,
@@ -257,17 +246,13 @@ class Observers:
         """Does nothing: front ends that can end share an observer process."""
 
     def http_answered(self, answered: HttpAnswered) -> None:
-        if self.listens("http_answered"):
-            self._tell("http_answered", answered=answered)
+        self._tell("http_answered", answered=answered)
 
     def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
-        if self.listens("front_end_changed"):
-            changed = FrontEndChanged(parts=parts)
-            self._tell("front_end_changed", changed=changed)
+        self._tell("front_end_changed", changed=FrontEndChanged(parts=parts))
 
     def records_logged(self, logged: RecordsLogged) -> None:
-        if self.listens("records_logged"):
-            self._tell("records_logged", logged=logged)
+        self._tell("records_logged", logged=logged)
 
     def flush(self, timeout_seconds: float) -> bool:
         return self._fanout.flush(timeout_seconds)
@@ -330,7 +315,8 @@ class Observers:
         return "state_changed", {"state": state}
 
     def _tell(self, hook: str, **arguments: object) -> None:
-        self._deliver([(hook, arguments)])
+        if hook in self.hooks:
+            self._deliver([(hook, arguments)])
 
     def _deliver(self, batch: list[Notice]) -> None:
         for hook, arguments in batch if self._recording else ():
@@ -348,30 +334,15 @@ def _chosen(config: EngineConfig) -> Iterable[str]:
     return chosen
 
 
-class _Declared(CliOptions):
-    """Collects the keys that a logger declares."""
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-
-    def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002, ARG002
-        self.keys.append(key)
-
-
 def _check_options(registry: PluginRegistry, plugin: str, given: Iterable[str]) -> None:
-    """Checks option keys; loggers without `add_cli_options` check them themselves.
+    """Raises `ConfigError` for a key that is not among those that a logger declares.
 
-    Args:
-        registry: The registry of the logger.
-        plugin: The logger's name in the registry.
-        given: Keys of `--stat-logger-option`.
-
-    Raises:
-        ConfigError: The logger declares its options, and a key is not among them.
+    Loggers without `add_cli_options` check their options themselves.
     """
-    declared = _Declared()
-    registry.call_one(plugin, "add_cli_options", options=declared)
-    for key in given if declared.keys else ():
-        if key not in declared.keys:
+    declared: list[str] = []
+    noting = SimpleNamespace(add=lambda key, **_: declared.append(key))
+    registry.call_one(plugin, "add_cli_options", options=noting)
+    for key in given if declared else ():
+        if key not in declared:
             option = f"{plugin}.{key}"
-            raise ConfigError(option, unknown("option", key, sorted(declared.keys)))
+            raise ConfigError(option, unknown("option", key, sorted(declared)))

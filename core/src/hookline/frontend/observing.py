@@ -36,10 +36,7 @@ OUTPUT_HOOKS = frozenset(
 
 
 TellFirst = Callable[[float], float]
-"""Tells what only its maker knows yet, within these seconds; called in any thread.
-
-It returns the age of the oldest news that it had no time to tell; 0 if there is none.
-"""
+"""Tells news within some seconds; returns the age of the oldest that is left, or 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +140,14 @@ class Observing(Protocol):
     ) -> RemotePages | None:
         """Lets each logger register its pages; returns those of another process.
 
-        Before a page is made, `tell_first` is called, and the logger gets all.
+        Whoever makes them calls `settle` first, and that calls `tell_first`.
+        """
+        ...
+
+    def settle(self, logger: str) -> float:
+        """Has a logger of this process get what has happened, within a short time.
+
+        For any thread. Returns the age of the oldest news that it lacks then, or 0.
         """
         ...
 

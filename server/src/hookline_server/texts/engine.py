@@ -48,6 +48,23 @@ class TextEngine(AsyncEngine):
             self._processes.renew()
         self.report(self.texts.stats)
 
+    @property
+    def unconfirmed_ends(self) -> dict[int, int]:
+        """When completions ended for their clients that count as running, by id.
+
+        Their engine has yet to say that it has ended them, as after a stop string.
+        """
+        return {
+            request_id: account.ended_at
+            for engine in self._front_end.engines
+            for request_id, account in engine.accounting.in_flight.items()
+            if account.ended_at is not None
+        }
+
+    def report_changes(self) -> None:
+        """Passes on at once which parts have changed."""
+        self._reporter.report()
+
     async def probe(self, timeout_seconds: float) -> tuple[ProbeResult, ...]:
         """Lets each live engine generate one token, whatever the limits of the queue.
 

@@ -247,6 +247,7 @@ class FakeEngine:
         needs_records: Whether the server passes on the records of its log.
         logged: The records of the log.
         reported: Set at each report.
+        settled: Loggers that got all before a page of theirs was made.
         unconfirmed_ends: When completions ended that it has not confirmed, by id.
         tell_first: What the server tells before a page is made.
         transfer_params: Parameters of its KV connector for clients.
@@ -296,6 +297,7 @@ class FakeEngine:
         self.logged: list[RecordsLogged] = []
         self.parts: list[FrontEndPart] = []
         self.reported = asyncio.Event()
+        self.settled: list[str] = []
         self.unconfirmed_ends: dict[int, int] = {}
         self.tell_first: TellFirst | None = None
         self.transfer_params: dict[str, object] | None = None
@@ -468,6 +470,10 @@ class FakeEngine:
             name = f"logger {index}"
             registry.register(logger, name)
             registry.call_one(name, "add_routes", routes=routes_of(name))
+
+    def settle(self, logger: str) -> float:
+        self.settled.append(logger)
+        return 0.0
 
     def http_answered(self, answered: HttpAnswered) -> None:
         self.answered.append(answered)

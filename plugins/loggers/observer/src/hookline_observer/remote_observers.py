@@ -143,6 +143,10 @@ class RemoteObservers:
         self._link.tell_first = tell_first
         return self._pages
 
+    def settle(self, logger: str) -> float:  # noqa: ARG002
+        """Returns 0: that process makes the pages."""
+        return 0.0
+
     def started(
         self,
         facts: EngineFacts,

@@ -36,6 +36,9 @@ class ForwardingObservers:
     ) -> RemotePages | None:
         return self._observers.add_routes(routes_of, tell_first)
 
+    def settle(self, logger: str) -> float:
+        return self._observers.settle(logger)
+
     def started(
         self,
         facts: EngineFacts,
