@@ -34,9 +34,7 @@ sys.exit(run_supervised(main))
 
 
 @pytest.fixture
-def start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Supervised]:
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Supervised]:
     """Starts a process that starts others."""
     (tmp_path / "child.py").write_text(CHILD)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -55,8 +53,8 @@ def by_role(tree: ProcessTree) -> dict[tuple[str, str], RoleUsage]:
 
 def test_usage_is_by_role(start: Callable[..., Supervised]) -> None:
     """
-    Of this process, of an engine with two text processes, and of an API server; what has
-    ended leaves its processor time, and another one in its place adds to it.
+    Of this process, of an engine with two text processes, and of an API server; what
+    has ended leaves its processor time, and another one in its place adds to it.
     """
     tree = ProcessTree(os.getpid())
     engine = start("engine 7", "one", "two")

@@ -1,4 +1,4 @@
-"""However its processes are arranged, a server tells its loggers the same, and at once."""
+"""However its processes are arranged, a server tells its loggers the same at once."""
 
 import re
 import signal
@@ -50,7 +50,9 @@ FAMILIES = (
 @contextmanager
 def arranged(name: str, folder: Path) -> Iterator[Server]:
     """A server with the logger of the tutorial, as the tutorial shows it."""
-    source = re.findall(r"^```python\n(.*?)^```$", TUTORIAL.read_text(), re.M | re.S)[0]
+    source = re.findall(
+        r"^```python\n(.*?)^```$", TUTORIAL.read_text(), re.MULTILINE | re.DOTALL
+    )[0]
     (folder / "hookline_receipts.py").write_text(source)
     options, _ = TOPOLOGIES[name]
     variables = {"PYTHONPATH": str(folder)}

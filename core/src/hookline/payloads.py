@@ -191,7 +191,7 @@ class TokensGenerated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsFinished:
-    """Payload of `requests_finished`: requests that ended, within a step or between two.
+    """Payload of `requests_finished`: requests that ended, in a step or between two.
 
     Attributes:
         events: Their FINISHED events; rejected requests have none, and for those that

@@ -228,4 +228,3 @@ def _open_descriptors(pid: int) -> int:
         return os.stat(folder).st_size or len(os.listdir(folder))  # noqa: PTH116, PTH208
     except OSError:
         return 0
-

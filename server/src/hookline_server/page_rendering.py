@@ -121,7 +121,9 @@ class PageRendering:
         body: object = page.body
         if not isinstance(body, bytes):
             kind = type(body).__name__
-            raise TypeError(f"PageResponse.body is bytes, not {kind}; encode text first")
+            raise TypeError(
+                f"PageResponse.body is bytes, not {kind}; encode text first"
+            )
         headers = {**page.headers, "Content-Type": page.content_type}
         return Page(body=body, status=page.status, headers=headers)
 

@@ -21,8 +21,8 @@ from hookline_cluster.capabilities import (
 )
 from hookline_cluster.clients.observation import SecondaryClientObservers
 from hookline_cluster.config.cluster import ClusterConfig
-from hookline_cluster.migration import RequestMigration
 from hookline_cluster.machines.remote_engine import processes_of
+from hookline_cluster.migration import RequestMigration
 from hookline_cluster.news import (
     EngineJoined,
     EngineLeaving,
