@@ -109,7 +109,7 @@ class Lane:
                 self._queue.popleft()
                 self._dropped += 1
                 self._settled.notify_all()
-            self._queue.append((self._last_number, self._clock(), batch))
+            self._queue.append((self._last_number, time.monotonic(), batch))
             self._ensure_thread()
             if self._is_idle or len(self._queue) * 2 >= self._bound:
                 self._arrived.notify()
@@ -146,8 +146,8 @@ class Lane:
     @property
     def stats(self) -> LaneStats:
         with self._settled:
-            since, now = self._busy_since, self._clock()
-            running = 0.0 if since is None else now - since
+            since = self._busy_since
+            running = 0.0 if since is None else self._clock() - since
             return LaneStats(
                 name=self._name,
                 depth=len(self._queue),
@@ -157,7 +157,7 @@ class Lane:
                 busy_seconds=self._busy_seconds + running,
                 breaker=self._breaker.state,
                 last_error=self._failures.last,
-                waited_seconds=now - self._oldest_since(now),
+                waited_seconds=self._waited_seconds(),
             )
 
     def _wait_for_all(self, timeout_seconds: float) -> bool:
@@ -174,10 +174,10 @@ class Lane:
             return self._in_flight
         return self._queue[0][0] if self._queue else self._last_number + 1
 
-    def _oldest_since(self, now: float) -> float:
+    def _waited_seconds(self) -> float:
         if self._in_flight is not None:
-            return self._in_flight_since
-        return self._queue[0][1] if self._queue else now
+            return time.monotonic() - self._in_flight_since
+        return time.monotonic() - self._queue[0][1] if self._queue else 0.0
 
     def _ensure_thread(self) -> None:
         """Starts the thread if it does not run."""

@@ -63,7 +63,7 @@ async def _serve(listening: socket, settings: RouteSettings) -> None:
 def _run_demo(arguments: Arguments, rest: Sequence[str]) -> None:
     named = {"route.prefill", "route.decode", "route.instances_file"}
     if named & arguments.given.keys():
-        raise UsageError("--demo names the instances itself")
+        raise UsageError("--demo cannot be combined with instances of your own")
     # Their ports follow from the proxy's port, which is not known yet.
     later = {"route.decode": ["http://127.0.0.1"]}
     asked = Arguments({**arguments.given, **later}, ()).make("route", RouteSettings)
