@@ -1,9 +1,10 @@
 """Chooses the stat loggers by name and passes them each step's events as one batch."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,13 +64,6 @@ from hookline_registry import (
 
 _RECORDER = "recorder of metrics"
 """Name under which the recorder is registered, which no logger has."""
-_REQUEST_PAYLOADS: Sequence[tuple[str, type[Any], Callable[..., Any]]] = (
-    ("queued", RequestsQueued, tuple),
-    ("preempted", RequestsPreempted, tuple),
-    ("scheduled", RequestsScheduled, tuple),
-    ("new_tokens", TokensGenerated, freeze_tokens),
-)
-"""Events of requests that go on: their field, the payload, and what freezes them."""
 
 
 class Observers:
@@ -195,17 +189,19 @@ class Observers:
         restart_cause: str = "",
         resubmitted: int = 0,
     ) -> None:
-        started = EngineStarted(
-            facts=replace(facts, sections=frozen_json(facts.sections)),
-            clock=clock,
-            restart_cause=restart_cause,
-            resubmitted=resubmitted,
+        self._tell(
+            "engine_started",
+            lambda: EngineStarted(
+                facts=replace(facts, sections=frozen_json(facts.sections)),
+                clock=clock,
+                restart_cause=restart_cause,
+                resubmitted=resubmitted,
+            ),
         )
-        self._tell("engine_started", started=started)
 
     def stopped(self, engine_index: int, reason: str) -> None:
-        stopped = EngineStopped(engine_index=engine_index, reason=reason)
-        self._tell("engine_stopped", stopped=stopped)
+        made = partial(EngineStopped, engine_index=engine_index, reason=reason)
+        self._tell("engine_stopped", made)
 
     def failed(
         self,
@@ -215,13 +211,14 @@ class Observers:
         *,
         is_final: bool = True,
     ) -> None:
-        failed = EngineFailed(
+        made = partial(
+            EngineFailed,
             engine_index=engine_index,
             reason=reason,
             open_requests=open_requests,
             is_final=is_final,
         )
-        self._tell("engine_failed", failed=failed)
+        self._tell("engine_failed", made)
 
     def observe(
         self,
@@ -246,13 +243,13 @@ class Observers:
         """Does nothing: front ends that can end share an observer process."""
 
     def http_answered(self, answered: HttpAnswered) -> None:
-        self._tell("http_answered", answered=answered)
+        self._tell("http_answered", lambda: answered)
 
     def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
-        self._tell("front_end_changed", changed=FrontEndChanged(parts=parts))
+        self._tell("front_end_changed", partial(FrontEndChanged, parts=parts))
 
     def records_logged(self, logged: RecordsLogged) -> None:
-        self._tell("records_logged", logged=logged)
+        self._tell("records_logged", lambda: logged)
 
     def flush(self, timeout_seconds: float) -> bool:
         return self._fanout.flush(timeout_seconds)
@@ -269,11 +266,18 @@ class Observers:
     ) -> list[Notice]:
         index, events, batch = output.engine_index, output.events, list[Notice]()
         hooks = self.hooks
-        for name, payload, frozen in _REQUEST_PAYLOADS:
-            hook = REQUEST_HOOKS[name]
-            if (told := getattr(events, name)) and hook in hooks:
+        kinds: tuple[tuple[str, Any, Callable[..., Any]], ...] = (
+            ("queued", RequestsQueued, tuple),
+            ("preempted", RequestsPreempted, tuple),
+            ("scheduled", RequestsScheduled, tuple),
+            ("new_tokens", TokensGenerated, freeze_tokens),
+        )
+        for name, payload, frozen in kinds:
+            if (told := getattr(events, name)) and (
+                hook := REQUEST_HOOKS[name]
+            ) in hooks:
                 made = payload(engine_index=index, events=frozen(told), facts=facts)
-                batch.append((hook, {hook.rpartition("_")[2]: made}))
+                batch.append((hook, {_argument(hook): made}))
         if events.cache_changes is not None and "cache_changed" in hooks:
             freeze_changes(events.cache_changes)
             changed = CacheChanged(engine_index=index, changes=events.cache_changes)
@@ -314,9 +318,9 @@ class Observers:
         )
         return "state_changed", {"state": state}
 
-    def _tell(self, hook: str, **arguments: object) -> None:
+    def _tell(self, hook: str, make: Callable[[], object]) -> None:
         if hook in self.hooks:
-            self._deliver([(hook, arguments)])
+            self._deliver([(hook, {_argument(hook): make()})])
 
     def _deliver(self, batch: list[Notice]) -> None:
         for hook, arguments in batch if self._recording else ():
