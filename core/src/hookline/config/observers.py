@@ -62,7 +62,6 @@ class ObserverConfig:
         default=0.005,
         metavar="SECONDS",
         minimum=0,
-        maximum=1,
     )
     slo: Slo | None = option(
         "Service-level objectives of requests without their own, such as "

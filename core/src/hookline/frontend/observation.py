@@ -273,11 +273,10 @@ class Observers:
             ("new_tokens", TokensGenerated, freeze_tokens),
         )
         for name, payload, frozen in kinds:
-            if (told := getattr(events, name)) and (
-                hook := REQUEST_HOOKS[name]
-            ) in hooks:
+            told, hook = getattr(events, name), REQUEST_HOOKS[name]
+            if told and hook in hooks:
                 made = payload(engine_index=index, events=frozen(told), facts=facts)
-                batch.append((hook, {_argument(hook): made}))
+                batch.append((hook, {hook.rpartition("_")[2]: made}))
         if events.cache_changes is not None and "cache_changed" in hooks:
             freeze_changes(events.cache_changes)
             changed = CacheChanged(engine_index=index, changes=events.cache_changes)
@@ -320,7 +319,7 @@ class Observers:
 
     def _tell(self, hook: str, make: Callable[[], object]) -> None:
         if hook in self.hooks:
-            self._deliver([(hook, {_argument(hook): make()})])
+            self._deliver([(hook, {hook.rpartition("_")[2]: make()})])
 
     def _deliver(self, batch: list[Notice]) -> None:
         for hook, arguments in batch if self._recording else ():

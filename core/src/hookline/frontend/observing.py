@@ -145,10 +145,7 @@ class Observing(Protocol):
         ...
 
     def settle(self, logger: str) -> float:
-        """Has a logger of this process get what has happened, within a short time.
-
-        For any thread. Returns the age of the oldest news that it lacks then, or 0.
-        """
+        """Has a logger get all, in any thread; returns the age of what it lacks, or 0."""
         ...
 
     def started(
