@@ -145,7 +145,7 @@ class Observing(Protocol):
         ...
 
     def settle(self, logger: str) -> float:
-        """Has a logger get all, in any thread; returns the age of what it lacks, or 0."""
+        """Has a logger get all, in any thread; returns the age of what is missing."""
         ...
 
     def started(
