@@ -142,7 +142,7 @@ _AT_REST: Mapping[type, Callable[..., FrontEndPart]] = {
     ApiKeyStats: lambda _: ApiKeyStats(),
     EventLoopStats: lambda part: replace(part, lag_seconds=0.0),
     MemoryStats: lambda part: replace(part, headroom_bytes=None, used_bytes=None),
-    ProcessStats: lambda _: ProcessStats(),
+    ProcessStats: lambda part: replace(part, roles=()),
     LinkStats: _links_at_rest,
     EngineHealth: _healthy,
     SleepOperation: lambda part: replace(part, in_flight=0, seconds=None),
