@@ -62,14 +62,14 @@ class PageNews:
             return seconds
 
     async def _tell(self, seconds: float) -> float:
+        self._engine.report_changes()
+        if self._meter is not None:
+            self._meter.flush()
         deadline = time.monotonic() + seconds
         waiting = self._engine.unconfirmed_ends
         while waiting and time.monotonic() < deadline:
             await asyncio.sleep(_LOOK_SECONDS)
             there = self._engine.unconfirmed_ends
             waiting = {key: at for key, at in waiting.items() if key in there}
-        self._engine.report_changes()
-        if self._meter is not None:
-            self._meter.flush()
         oldest = min(waiting.values(), default=None)
         return 0.0 if oldest is None else (time.monotonic_ns() - oldest) / 1e9
