@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {56: "5cb437baa58764e2af366ab496eedc717fcc6350d406cfda1b6bc76b68bafa52"}
+DIGESTS = {57: "b5add72958feb39d0df627c558dea7815d78c5b41eab98decb7577aee9151b9c"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 
