@@ -19,6 +19,7 @@ from hookline_metrics.families.observer import OBSERVER_METRICS
 from hookline_metrics.families.placement import PLACEMENT_METRICS
 from hookline_metrics.families.preemption import PREEMPTION_METRICS
 from hookline_metrics.families.prefix_cache import PREFIX_CACHE_METRICS
+from hookline_metrics.families.processes import PROCESS_METRICS
 from hookline_metrics.families.ranks import RANK_METRICS
 from hookline_metrics.families.request import REQUEST_METRICS
 from hookline_metrics.families.residency import RESIDENCY_METRICS
@@ -64,6 +65,7 @@ _OWN: tuple[Metric, ...] = (
     *API_KEY_METRICS,
     *EVENT_LOOP_METRICS,
     *MEMORY_METRICS,
+    *PROCESS_METRICS,
     *PLACEMENT_METRICS,
     *LINK_METRICS,
     *SCALING_METRICS,

@@ -10,6 +10,7 @@ from hookline.front_end_parts import (
     SleepOperation,
     TransportStats,
 )
+from hookline_processes.usage import RoleUsage
 
 TextQueueName = Literal["text", "chat", "long"]
 """A kind of text work: short texts, conversations, or long texts of either kind."""
@@ -212,6 +213,19 @@ class MemoryStats(FrontEndPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStats(FrontEndPart):
+    """What the processes of a server take of their machines.
+
+    Attributes:
+        roles: What those of each role take.
+        are_elsewhere: Whether they are those of engines on other machines.
+    """
+
+    roles: tuple[RoleUsage, ...] = ()
+    are_elsewhere: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLink:
     """The connection to an engine on another machine.
 
@@ -224,6 +238,7 @@ class EngineLink:
         lost: Number of times that its connection was lost, since the start.
         round_trip_seconds: Time from the latest ping to its answer, which the engine
             gives between two steps; None while it is not there.
+        processes: What its processes take there, by their roles.
     """
 
     engine_index: int
@@ -233,6 +248,7 @@ class EngineLink:
     joined: int = 0
     lost: int = 0
     round_trip_seconds: float | None = None
+    processes: tuple[RoleUsage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,6 +349,7 @@ PARTS: Mapping[str, type[FrontEndPart]] = {
         ApiKeyStats,
         EventLoopStats,
         MemoryStats,
+        ProcessStats,
         TransportStats,
         LinkStats,
         PlacementStats,

@@ -18,6 +18,7 @@ from hookline_metrics.front_end_parts import (
     MemoryStats,
     ObserverStats,
     ParserFailures,
+    ProcessStats,
     ResponseStoreStats,
     ScalingStats,
     TextStats,
@@ -98,6 +99,13 @@ class FoldedValues:
 
 
 @dataclass(frozen=True, slots=True)
+class PageDelay:
+    """How far a logger was behind when one of its pages was made."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
     """Reads points from one class of payload part.
 
@@ -130,6 +138,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         ApiKeyStats,
         EventLoopStats,
         MemoryStats,
+        ProcessStats,
         TransportStats,
         LinkStats,
         PlacementStats,

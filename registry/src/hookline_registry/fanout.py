@@ -54,6 +54,7 @@ class Fanout:
             )
             for name in plugin_names
         )
+        self._by_name = dict(zip(plugin_names, self._lanes, strict=True))
 
     @property
     def hooks(self) -> frozenset[str]:
@@ -76,6 +77,15 @@ class Fanout:
             False if a lane did not finish in time.
         """
         return self._each(Lane.flush, timeout_seconds)
+
+    def settle(self, name: str, timeout_seconds: float) -> float:
+        """Waits until one lane's batches so far are delivered or dropped.
+
+        Returns:
+            How long the oldest of those has waited that are not; 0 if all are.
+        """
+        lane = self._by_name[name]
+        return 0.0 if lane.flush(timeout_seconds) else lane.stats.waited_seconds
 
     def close(self, timeout_seconds: float) -> bool:
         """Flushes and ends the lanes; a plugin that hangs is abandoned.

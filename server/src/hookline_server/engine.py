@@ -184,6 +184,14 @@ class ServingEngine(Protocol):
         ...
 
     @property
+    def unconfirmed_ends(self) -> Mapping[int, int]:
+        """When completions ended for their clients that count as running, by id.
+
+        Times are in ns on the system's monotonic clock.
+        """
+        ...
+
+    @property
     def observers(self) -> Observing:
         """The loggers."""
         ...
@@ -240,6 +248,10 @@ class ServingEngine(Protocol):
 
         It is called once per second on the event loop and must not block.
         """
+        ...
+
+    def report_changes(self) -> None:
+        """Passes on at once what has changed."""
         ...
 
     async def drain(self, timeout_seconds: float) -> bool:

@@ -91,10 +91,12 @@ async def test_collector_gets_the_spans(
     [root] = [each for each in spans if each.name == f"POST {PATH}"]
     assert root.parent_span_id.hex() == "b7ad6b7169203331"
     assert root.status.message == "failed"
-    assert {each.name for each in spans if each.parent_span_id == root.span_id} == {
-        "prefill",
-        "decode",
-    }
+    phases = {each.name: each for each in spans if each.parent_span_id == root.span_id}
+    assert set(phases) == {"prefill", "decode"}
+    [link] = phases["decode"].links
+    assert link.span_id == phases["prefill"].span_id
+    assert link.trace_id.hex() == TRACE_ID
+    assert not phases["prefill"].links
     assert draw(spans)
 
 

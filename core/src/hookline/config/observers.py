@@ -56,6 +56,13 @@ class ObserverConfig:
         above=0,
     )
     linger_seconds: float = 0.1
+    page_wait_seconds: float = option(
+        "Maximum time that a stat logger's page, such as /metrics, waits for all "
+        "processes to tell what has happened, and again for the logger to get it.",
+        default=0.005,
+        metavar="SECONDS",
+        minimum=0,
+    )
     slo: Slo | None = option(
         "Service-level objectives of requests without their own, such as "
         "ttft=0.5,tpot=0.05,e2e=10.",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from hookline.payloads import PageStats
 from hookline_metrics.front_end_parts import ObserverStats
 from hookline_metrics.metric import Kind, Label, Metric, Point, Scope, Stability
-from hookline_metrics.readings import FoldedValues, Reading, by_label
+from hookline_metrics.readings import FoldedValues, PageDelay, Reading, by_label, one
 from hookline_registry import LaneStats
 
 LOGGER = Label("logger", cap=64)
@@ -81,6 +81,16 @@ LOGGER_METRICS: tuple[Metric, ...] = (
         "seconds",
         "Time spent inside the logger.",
         lambda lane: lane.busy_seconds,
+    ),
+    Metric(
+        name="hookline_page_behind_seconds",
+        kind=Kind.GAUGE,
+        unit="seconds",
+        help="Age of the oldest news that is not on this page, because the logger or a "
+        "server did not tell it in time; 0 if nothing is missing.",
+        scope=Scope.FRONT_END,
+        value=Reading(PageDelay, lambda delay: one(delay.seconds)),
+        stability=Stability.EXPERIMENTAL,
     ),
     Metric(
         name="hookline_logger_left_out",

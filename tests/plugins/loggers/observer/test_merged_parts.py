@@ -23,6 +23,7 @@ from hookline_metrics.front_end_parts import (
     MemoryStats,
     ObserverStats,
     ParserFailures,
+    ProcessStats,
     ResponseStoreStats,
     ScalingStats,
     ServerAddress,
@@ -32,6 +33,7 @@ from hookline_metrics.front_end_parts import (
 )
 from hookline_observer.merged_parts import MergedParts
 from hookline_observer.messages import changed, parts_of
+from hookline_processes.usage import RoleUsage
 
 
 def health(stalled: float | None, unheard: int, age: float) -> EngineHealth:
@@ -149,6 +151,12 @@ CASES: list[tuple[FrontEndPart, FrontEndPart, FrontEndPart, FrontEndPart]] = [
         MemoryStats(headroom_bytes=2, kills=2),
         MemoryStats(headroom_bytes=2, used_bytes=5, kills=2),
         MemoryStats(headroom_bytes=2, kills=2),
+    ),
+    (
+        ProcessStats(roles=(RoleUsage(role="text", cpu_seconds=1.5),)),
+        ProcessStats(),
+        ProcessStats(roles=(RoleUsage(role="text", cpu_seconds=1.5),)),
+        ProcessStats(),
     ),
     (
         TransportStats(dropped=1),

@@ -56,6 +56,7 @@ from hookline_metrics.front_end_parts import (
     LinkStats,
     ObserverStats,
     ParserFailures,
+    ProcessStats,
     ResponseStoreStats,
     ScalingStats,
     UnknownFieldStats,
@@ -67,6 +68,7 @@ from hookline_metrics.transfer_stats import (
     TransferNews,
     TransferStats,
 )
+from hookline_processes.usage import RoleUsage
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.options import Options
@@ -105,6 +107,22 @@ LANE = LaneStats(
     busy_seconds=0.5,
     breaker="closed",
     last_error=None,
+)
+
+PROCESSES = ProcessStats(
+    roles=(
+        RoleUsage(
+            role="engine-0",
+            engine="0",
+            processes=1,
+            resident_bytes=1 << 20,
+            cpu_seconds=1.5,
+            open_fds=9,
+            threads=5,
+            started_at=1_700_000_000.0,
+        ),
+        RoleUsage(role="text", processes=2, threads=4),
+    )
 )
 
 REQUEST = dataclasses.replace(
@@ -258,7 +276,7 @@ def feed() -> Feed:
             FrontEndChanged(
                 parts=(
                     *(PARSERS, UNKNOWN_FIELDS, IGNORED, STORED, PLACED),
-                    *(OBSERVED, LINKED, SCALED),
+                    *(OBSERVED, LINKED, SCALED, PROCESSES),
                 )
             )
         )

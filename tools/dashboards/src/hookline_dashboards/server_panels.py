@@ -40,6 +40,14 @@ def http(make: StandardPanels) -> Row:
             make.each("Memory left", "hookline_memory_headroom_bytes"),
             make.each("Memory in use", "hookline_memory_used_bytes"),
             make.rates("Kills for lack of memory", "hookline_out_of_memory_kills"),
+            make.each("Memory by role", "hookline_process_resident_memory_bytes"),
+            make.rates("Processor time by role", "hookline_process_cpu_seconds"),
+            make.each("Descriptors by role", "hookline_process_open_fds"),
+            make.each(
+                "Processes and threads by role",
+                "hookline_processes",
+                "hookline_process_threads",
+            ),
             make.rates(
                 "Dropped messages to and from engines",
                 "hookline_transport_messages_dropped",
@@ -87,6 +95,7 @@ def plugins(make: StandardPanels) -> Row:
         title="Loggers",
         panels=(
             make.each("Queued batches", "hookline_logger_lane_depth"),
+            make.each("Missing on this page", "hookline_page_behind_seconds"),
             make.rates("Delivered batches", "hookline_logger_delivered_batches"),
             make.rates(
                 "Dropped batches",

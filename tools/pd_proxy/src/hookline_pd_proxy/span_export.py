@@ -12,6 +12,7 @@ from hookline_otel.queue_sender import SPANS, QueueSender
 from hookline_otel.resource import make_resource, make_scope
 from hookline_otel.spans import Pairs, Root, SpanKind, encode_trace
 from hookline_otel.trace_context import find_parent
+from hookline_pd_proxy.instance import Role
 from hookline_pd_proxy.tracing import TRACED, FinishedSpan
 
 SERVICE = "hookline-route"
@@ -40,7 +41,15 @@ class _RouteTrace:
             attributes=self._attributes(),
             error=None if span.outcome in TRACED else span.outcome.value,
         )
-        return encode_trace(root, [Phase(*phase) for phase in span.phases])
+        return encode_trace(root, self._phases())
+
+    def _phases(self) -> list[Phase]:
+        """The phases; the decode continues what the prefill has computed."""
+        phases = [Phase(*phase) for phase in self.span.phases]
+        names = [each.name for each in phases]
+        if Role.PREFILL in names and names[-1] != Role.PREFILL:
+            phases[-1] = phases[-1]._replace(follows=names.index(Role.PREFILL))
+        return phases
 
     def _attributes(self) -> Pairs:
         span = self.span

@@ -28,7 +28,7 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.observing import Observing
+from hookline.frontend.observing import Observing, TellFirst
 from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
@@ -247,6 +247,9 @@ class FakeEngine:
         needs_records: Whether the server passes on the records of its log.
         logged: The records of the log.
         reported: Set at each report.
+        settled: Loggers that got all before a page of theirs was made.
+        unconfirmed_ends: When completions ended that it has not confirmed, by id.
+        tell_first: What the server tells before a page is made.
         transfer_params: Parameters of its KV connector for clients.
         metrics: Metrics of its requests.
         chats: Messages of each rendered conversation.
@@ -294,6 +297,9 @@ class FakeEngine:
         self.logged: list[RecordsLogged] = []
         self.parts: list[FrontEndPart] = []
         self.reported = asyncio.Event()
+        self.settled: list[str] = []
+        self.unconfirmed_ends: dict[int, int] = {}
+        self.tell_first: TellFirst | None = None
         self.transfer_params: dict[str, object] | None = None
         self.metrics: RequestMetrics | None = None
         self.is_draining = False
@@ -453,7 +459,10 @@ class FakeEngine:
             "records_logged": self.needs_records,
         }[hook]
 
-    def add_routes(self, routes_of: RoutesOf) -> None:
+    def add_routes(
+        self, routes_of: RoutesOf, tell_first: TellFirst | None = None
+    ) -> None:
+        self.tell_first = tell_first
         for path, handler in self.pages.items():
             routes_of("fake").get(path, handler)
         registry = PluginRegistry("hookline", hookspecs)
@@ -461,6 +470,10 @@ class FakeEngine:
             name = f"logger {index}"
             registry.register(logger, name)
             registry.call_one(name, "add_routes", routes=routes_of(name))
+
+    def settle(self, logger: str) -> float:
+        self.settled.append(logger)
+        return 0.0
 
     def http_answered(self, answered: HttpAnswered) -> None:
         self.answered.append(answered)
@@ -471,6 +484,9 @@ class FakeEngine:
 
     def report(self, read: Callable[[], FrontEndPart]) -> None:
         self.parts.append(read())
+
+    def report_changes(self) -> None:
+        """Does nothing: all was passed on."""
 
     async def drain(self, timeout_seconds: float) -> bool:
         self.is_draining = True

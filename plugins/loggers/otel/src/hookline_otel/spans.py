@@ -27,6 +27,7 @@ _KIND: Final = b"\x30"
 _TIMES: Final = struct.Struct("<cQcQ").pack  # after b"\x39" and b"\x41"
 _ATTRIBUTE: Final = b"\x4a"
 _EVENT: Final = b"\x5a"
+_LINK: Final = b"\x6a"
 _STATUS: Final = b"\x7a"
 _FLAGS: Final = b"\x85\x01"
 _PARENT_IS_HERE: Final = _FLAGS + struct.pack("<I", 0x100)
@@ -94,6 +95,7 @@ def encode_trace(root: Root, parts: Sequence[Phase]) -> list[bytes]:
             + constant_text(_NAME, part.name)
             + _TIMES(b"\x39", low, b"\x41", _clamp(part.end, low, end))
             + _completion(part.completion_index)
+            + _link(root.trace_id, ids, part.follows)
         )
     return spans
 
@@ -102,6 +104,15 @@ def _completion(index: int | None) -> bytes:
     if index is None:
         return b""
     return attribute(_ATTRIBUTE, "hookline.completion_index", index)
+
+
+def _link(trace_id: bytes, ids: bytes, position: int | None) -> bytes:
+    """Links to the span of a phase; of links, the ids have the keys of spans."""
+    if position is None:
+        return b""
+    at = (position + 1) * SPAN_ID_BYTES
+    span_id = ids[at : at + SPAN_ID_BYTES]
+    return nested(_LINK, _TRACE_ID + trace_id + _SPAN_ID + span_id)
 
 
 def _root(root: Root, identity: bytes, start: int, end: int) -> bytes:
