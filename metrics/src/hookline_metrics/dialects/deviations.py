@@ -12,6 +12,10 @@ _QUEUE = (
     "though vLLM's documentation says the most recent SCHEDULED, for which there is "
     "hookline_request_last_scheduled_seconds"
 )
+_FIRST = (
+    "from the first SCHEDULED as in vLLM's code; from the most recent, as in its "
+    "documentation, it is hookline_request"
+)
 _EARLY = "observed when the interval is known, in vLLM when the request ends"
 _ABORTS = (
     "includes requests that clients abandoned, which vLLM forgets before the engine's "
@@ -68,12 +72,12 @@ DEVIATIONS: Mapping[str, str] = {
     "vllm:time_to_first_token_seconds": "on a monotonic clock, where vLLM takes the "
     "wall clock",
     "vllm:request_queue_time_seconds": f"{_QUEUE}; {_EARLY}",
-    "vllm:request_prefill_time_seconds": "from the first SCHEDULED as in vLLM's code, "
-    f"not the most recent as in its documentation; {_EARLY}",
-    "vllm:request_inference_time_seconds": "from the first SCHEDULED as in vLLM's "
-    f"code, not the most recent as in its documentation; {_ABORTS}",
+    "vllm:request_prefill_time_seconds": f"{_FIRST}_last_prefill_seconds; {_EARLY}",
+    "vllm:request_inference_time_seconds": f"{_FIRST}_last_inference_seconds; "
+    f"{_ABORTS}",
     "vllm:request_decode_time_seconds": "from the first token of all, preemptions "
-    f"included, as in vLLM's code; {_ABORTS}",
+    "included, as in vLLM's code; since the most recent SCHEDULED, as in its "
+    f"documentation, it is hookline_request_last_decode_seconds; {_ABORTS}",
     "vllm:request_time_per_output_token_seconds": _TPOT,
     "vllm:inter_token_latency_seconds": _INTERVALS,
     "vllm:time_per_output_token_seconds": _INTERVALS,
