@@ -668,7 +668,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_structured_output_forced_tokens": {(): 4},
     "hookline_spec_decode_acceptance_ratio": {(): 0.5},
     "hookline_spec_decode_mean_accepted_length": {(): 2},
-    "hookline_spec_decode_estimated_speedup_ratio": {(): 1},
+    "hookline_spec_decode_estimated_speedup_ratio": {},
     "hookline_spec_decode_num_speculative_tokens": {(): 5},
     "hookline_step_requests": {(): ({8: 1}, 3)},
     "hookline_scheduled_tokens": {("prefill",): 12, ("decode",): 4},
@@ -846,7 +846,15 @@ EXPECTED: dict[str, Numbers] = {
 }
 
 
-MADE_ELSEWHERE = {"hookline_saturation_ratio", "hookline_saturation_part_ratio"}
+MADE_ELSEWHERE = {
+    "hookline_saturation_ratio",
+    "hookline_saturation_part_ratio",
+    "hookline_capacity_requests_per_second",
+    "hookline_capacity_concurrent_requests",
+    "hookline_predicted_time_to_first_token_seconds",
+    "hookline_predicted_inter_token_seconds",
+    "hookline_capacity_error_ratio",
+}
 """Their numbers have tests of their own."""
 
 NOT_ZERO_AT_FIRST = {

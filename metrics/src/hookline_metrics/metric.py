@@ -38,7 +38,7 @@ class Scope(StrEnum):
 
     @property
     def labels(self) -> Labels:
-        return ("model_name", "engine") if self is Scope.ENGINE else ()
+        return ("model_name", "engine") if self is Scope.ENGINE else ("model_name",)
 
 
 COMMON_LABELS = Scope.ENGINE.labels
