@@ -126,6 +126,9 @@ def test_experts_are_whole_by_a_short_name() -> None:
             "--speculative-config.methods x",
             "unknown key 'methods'; did you mean method?",
         ),
+        ("a --max-tenant 3", "--max-tenant; did you mean --max-tenants?"),
+        ("a --max-lones 3", "unrecognized arguments: --max-lones"),
+        ("a --dtype-of-x 3", "unrecognized arguments: --dtype-of-x"),
         ("--dtype.a=1", "unrecognized arguments: --dtype.a; did you mean --dtype?"),
     ],
 )

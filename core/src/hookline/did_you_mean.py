@@ -1,13 +1,14 @@
 """Suggestions for misspelt names."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from hookline_registry.spelling import closest
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns `; did you mean X?` for the closest known name, or an empty text."""
-    close = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    """Returns `; did you mean X?` for what `name` misspells, or an empty text."""
+    found = closest(name, known)
+    return f"; did you mean {found}?" if found else ""
 
 
 def unknown(what: str, name: str, known: Iterable[str], *, of: str = "") -> str:

@@ -45,7 +45,9 @@ class Parser(argparse.ArgumentParser):
                 raise UsageError(f"{flag} {reason}")
             # Without values: a misspelt option may be followed by a key.
             shown = " ".join(each.partition("=")[0] for each in flagged)
-            hint = did_you_mean(first.replace("_", "-"), self.flags)
+            option = flag.partition(".")[0]  # with a key, which it does not take
+            meant = option if option in self.flags else None
+            hint = did_you_mean(meant or flag, self.flags)
         else:
             found = [flag for flag in OPERANDS if flag in self.flags]
             hint = f"; did you mean {found[0]} {first}?" if found else ""
