@@ -38,7 +38,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _words(name: str) -> list[str]:
-    return [_ABBREVIATED.get(each, each) for each in _WORD.findall(name.lower())]
+    return _WORD.findall(name.lower())
 
 
 def _cost(given: list[str], meant: list[str]) -> int | None:
@@ -61,7 +61,7 @@ def _sum_of_costs(given: list[str], meant: list[str]) -> int | None:
 
 
 def _cost_of_word(given: str, meant: str) -> int | None:
-    if given == meant:
+    if _ABBREVIATED.get(given, given) == _ABBREVIATED.get(meant, meant):
         return 0
     if _stem(given) == _stem(meant):
         return 1
