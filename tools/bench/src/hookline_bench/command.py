@@ -12,6 +12,7 @@ BENCHMARKS: Mapping[str, str] = {
     "throughput": "requests and tokens per second, offline",
     "serve": "any server with the OpenAI API under load",
     "startup": "time until a server is ready, cold and warm",
+    "sweep": "steps of growing batches, and where they saturate, offline",
     "compare": "what changed between two results",
 }
 
