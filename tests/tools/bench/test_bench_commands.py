@@ -74,7 +74,8 @@ def test_throughput_takes_the_prompts_of_a_file(
 ) -> None:
     """ShareGPT's conversations have their own lengths; too long ones are left out."""
     short, long = "How are you today, my friend?", "word " * 400
-    turns = [(short, "I am well."), (long, "That is long."), (short, "And you, my dear?")]
+    replied = "I am well today, thank you."
+    turns = [(short, replied), (long, replied), (short, replied)]
     entries = [
         {"conversations": [{"value": asked}, {"value": replied}]}
         for asked, replied in turns

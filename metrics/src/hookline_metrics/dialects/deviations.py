@@ -61,6 +61,8 @@ DEVIATIONS: Mapping[str, str] = {
     "user_specified_block_size tells whether the size differs from the default; "
     "num_cpu_blocks and kv_offloading_size are those of the tier in host memory, and "
     "kv_offloading_backend is its connector; fields of Mamba layers are None",
+    "vllm:kv_block_idle_before_evict_seconds": "idle since no request holds the block, "
+    "in vLLM since its last touch, so that blocks of long decodes look idle",
     "vllm:num_requests_kv_fetch_by_stage": "a queued request is waiting_to_start if "
     "its kv_transfer_params have do_remote_prefill, or once it was looked up",
     "vllm:request_success": f"{_ABORTS}; deadlines that passed count as abort, and the "
@@ -106,7 +108,8 @@ DEVIATIONS: Mapping[str, str] = {
     "http_request_size_bytes": _PROBES,
     "http_response_size_bytes": _PROBES,
     "sglang:num_running_reqs": _CURRENT,
-    "sglang:num_queue_reqs": _CURRENT,
+    "sglang:num_queue_reqs": f"{_CURRENT}; without requests that wait for a grammar or "
+    "for KV, which have names of their own",
     "sglang:token_usage": _CURRENT,
     "sglang:gen_throughput": "tokens per second of a sliding window; SGLang divides "
     "the tokens between two log lines by the time between them",

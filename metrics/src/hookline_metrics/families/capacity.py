@@ -39,17 +39,16 @@ CAPACITY_METRICS: tuple[Metric, ...] = (
         CAPACITY,
         "1",
         "Most requests like the recent ones that the engine can serve per second, by "
-        "the fitted costs of its steps. No series until they are fitted, as for the "
-        "other estimates. See docs/saturation.md.",
+        "the fitted costs of its steps; without a series until they are fitted. See "
+        "docs/saturation.md.",
     ),
     Metric(
         name="hookline_capacity_concurrent_requests",
         kind=Kind.GAUGE,
         unit="requests",
-        help="Largest number of concurrent requests like the recent ones: that all "
-        "take part in each step, above which requests wait (stability); with which "
-        "they meet their objectives (slo), those of the request that ended last with "
-        "any. 0 if not even one meets them.",
+        help="Most concurrent requests like the recent ones of which none waits "
+        "(stability), or that meet their objectives (slo), the latest ones; 0 if not "
+        "even one does.",
         labels=(Label("bound", tuple(_BOUNDS)),),
         value=Reading(LiveReading, _concurrency),
         is_fleeting=True,
@@ -59,23 +58,20 @@ CAPACITY_METRICS: tuple[Metric, ...] = (
         "predicted_time_to_first_token_seconds",
         TTFT,
         "seconds",
-        "Time to first token that a request like the recent ones can expect if it "
-        "comes now, on the front end's clock.",
+        "Time to first token that a request like the recent ones can expect now.",
     ),
     _estimate(
         "predicted_inter_token_seconds",
         INTER_TOKEN,
         "seconds",
-        "Time between two tokens of a request at the present load, of at least one "
-        "request.",
+        "Time between two tokens at the present load, of at least one request.",
     ),
     Metric(
         name="hookline_capacity_error_ratio",
         kind=Kind.GAUGE,
         unit="ratio",
-        help="Error of each estimate relative to it, at most 10. For capacity and "
-        "concurrency the standard error, of the fit and of the mean request; for the "
-        "two times the mean deviation of recent requests from what was predicted.",
+        help="Relative error of each estimate, at most 10: the standard error of fit "
+        "and mean request; of times the mean deviation from what was predicted.",
         labels=(Label("estimate", ESTIMATES),),
         value=Reading(LiveReading, lambda live: by_label(live.capacity.errors)),
         is_fleeting=True,

@@ -237,23 +237,20 @@ REQUEST_METRICS: tuple[Metric, ...] = (
     ),
     _latency(
         "last_prefill",
-        "Prefill time of the last admission: next NEW_TOKENS - most recent SCHEDULED, "
-        "observed when the request finishes. It differs from the prefill time only "
-        "after a preemption, and is then the time to compute the request's tokens "
-        "again.",
+        "Prefill time of the last admission: next NEW_TOKENS - most recent SCHEDULED; "
+        "after a preemption the time to compute the request's tokens again.",
         _of_request(lambda request: request.last_prefill_seconds),
     ),
     _latency(
         "last_decode",
         "Decode time of the last admission: last NEW_TOKENS - first NEW_TOKENS after "
-        "the most recent SCHEDULED; no time preempted is in it.",
+        "the most recent SCHEDULED.",
         _of_request(lambda request: request.last_decode_seconds),
     ),
     _latency(
         "last_inference",
-        "Inference time of the last admission, its prefill + decode: last NEW_TOKENS - "
-        "most recent SCHEDULED; no time preempted is in it, and requests that ended "
-        "without a token after it are not observed.",
+        "Inference time of the last admission: last NEW_TOKENS - most recent "
+        "SCHEDULED; not observed without a token after that.",
         _of_request(lambda request: request.last_inference_seconds),
     ),
     _latency(

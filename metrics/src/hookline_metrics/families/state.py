@@ -192,8 +192,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         help="Difference that the conservation laws leave; any value but 0 is a bug. "
         "Requests: received - finished - in flight. Tokens: sampled - those of "
         "finished requests - those of requests in flight. Blocks: pool - free - "
-        "held. An engine of a plugin that counts other requests than those that it has "
-        "told the front end of leaves a difference, too, once for each number.",
+        "held. Requests that a plugin's engine counts otherwise than it has told are "
+        "differences, too.",
         labels=(Label("kind", ("requests", "tokens", "blocks")),),
         value=Reading(StateReading, lambda state: _residue(state.stats)),
         stability=Stability.EXPERIMENTAL,
@@ -203,7 +203,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="requests",
         help="Requests that the engine accepted; rejected requests are not counted. "
-        "Those of a plugin's engine are counted by the front end.",
+        "The front end counts those of a plugin's engine.",
         value=Reading(StateReading, lambda state: one(state.stats.totals.received)),
     ),
     Metric(
