@@ -32,7 +32,7 @@ CASES = HERE / "nightly.json"
 START_SECONDS = 600.0
 WORSE = 1
 MIN_CHANGE = "5"
-"""Percentage below which a change does not matter: what two runs of a side differ by."""
+"""Percentage below which a change does not matter: that of two runs of a side."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,13 @@ def merged(results: Sequence[Mapping[str, object]]) -> dict[str, object]:
     first = results[0]
     fields: dict[str, object] = {}
     for name, value in first.items():
-        values = [each[name] for each in results if name in each]
-        if isinstance(value, list):
-            fields[name] = [one for each in values for one in each]
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            fields[name] = value if len(set(values)) == 1 else fmean(values)
+        values = [each.get(name) for each in results]
+        lists = [each for each in values if isinstance(each, list)]
+        numbers = [each for each in values if isinstance(each, int | float)]
+        if lists:
+            fields[name] = [one for each in lists for one in each]
+        elif len(set(numbers)) > 1:
+            fields[name] = fmean(numbers)
         else:
             fields[name] = value
     return fields

@@ -82,6 +82,7 @@ from hookline_metrics.grammars import (
     GrammarStats,
     GrammarUse,
 )
+from hookline_metrics.metric import Scope
 from hookline_metrics.slo import Phase
 from hookline_metrics.transfer_stats import (
     KVLoad,
@@ -857,6 +858,8 @@ MADE_ELSEWHERE = {
 }
 """Their numbers have tests of their own."""
 
+SCOPES = {metric.name: metric.scope for metric in CATALOGUE}
+
 NOT_ZERO_AT_FIRST = {
     "hookline_engine_info",
     "hookline_engine_sleep_state",
@@ -888,8 +891,8 @@ def digest(value: float | HistogramValue) -> object:
 def numbers(recorder: Recorder, name: str, *, engine: str = "0") -> Numbers:
     """The series of a family of Hookline's own dialect, of one engine."""
     (family,) = (family for family in recorder.snapshot() if family.name == name)
-    if family.label_names[:2] != ("model_name", "engine"):
-        return {sample.labels: digest(sample.value) for sample in family.samples}
+    if SCOPES.get(name) is Scope.FRONT_END:
+        return {sample.labels[1:]: digest(sample.value) for sample in family.samples}
     return {
         sample.labels[2:]: digest(sample.value)
         for sample in family.samples

@@ -192,7 +192,7 @@ def test_latencies_are_predicted_at_the_present_load() -> None:
     def mean(name: str) -> float:
         return fmean(each.value(name) or 0.0 for each in predicted[-30:])
 
-    assert nothing.estimates == nothing.errors == {}
+    assert (nothing.estimates, nothing.errors) == ({}, {})
     assert mean("time_to_first_token") == pytest.approx(ttft, rel=0.25)
     assert mean("inter_token") == pytest.approx(tpot, rel=0.25)
     errors = predicted[-1].errors

@@ -14,7 +14,13 @@ DRAFTED = VerifiedDrafts(1, 4, 3, (1, 1, 1))
 """Three of four draft tokens accepted: a step gives four tokens."""
 
 
-def record(at: float, took_ms: float, drafts: VerifiedDrafts | None = None) -> StepRecord:
+Steps = list[tuple[float, float]]
+"""Their ends in seconds, and their durations in milliseconds."""
+
+
+def record(
+    at: float, took_ms: float, drafts: VerifiedDrafts | None = None
+) -> StepRecord:
     """A step of one request that decodes."""
     ended = round(at * NANOSECONDS)
     return msgspec.structs.replace(
@@ -27,8 +33,8 @@ def record(at: float, took_ms: float, drafts: VerifiedDrafts | None = None) -> S
     )
 
 
-def speedup(plain: list[tuple[float, float]], drafted: list[tuple[float, float]]) -> float | None:
-    """The estimate after steps of (time, milliseconds) without drafts, and with."""
+def speedup(plain: Steps, drafted: Steps) -> float | None:
+    """The estimate after steps without drafts, and then with them."""
     made = SpeculationYield()
     for at, took in plain:
         made.step(record(at, took))
@@ -53,11 +59,7 @@ DRAFTS = [(2 + each / 10, 20.0) for each in range(10)]
         pytest.param(WARM, [(2.0, 1.0)], 4.0, id="more than the drafts can give"),
     ],
 )
-def test_estimate(
-    plain: list[tuple[float, float]],
-    drafted: list[tuple[float, float]],
-    expected: float | None,
-) -> None:
+def test_estimate(plain: Steps, drafted: Steps, expected: float | None) -> None:
     """It needs recent steps without drafts, and is at most the mean length."""
     assert speedup(plain, drafted) == expected
 

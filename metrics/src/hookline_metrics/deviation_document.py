@@ -20,33 +20,33 @@ For each name: the metric of Hookline that it shows, or its own help text, with 
 differences of labels, buckets and units; then how the value deviates from the other
 engine's (vLLM 0.33, SGLang 0.5), if it does. Letters stand for the remarks at the top.
 *Hidden* names are deprecated and appear only with
-`--show-hidden-metrics-for-version 0.0`. Names that do not apply are last, by the reason.
-`hookline metrics list` and `describe` say the same.
+`--show-hidden-metrics-for-version 0.0`. Names that do not apply are last, by the
+reason. `hookline metrics list` and `describe` say the same.
 
 **Done in another way:**
 
 """
 
-_WAYS = (
-    "Pages come from one recorder's counts, rendered here: `prometheus_client` took six "
-    "times as long. So PROMETHEUS_MULTIPROC_DIR, `multiprocess_mode` and collector "
-    "classes have no use; engines send their numbers with their outputs.",
-    "Help texts are Hookline's own, as they say from where to where it measures.",
-    "Loggers run in lanes, not in the output loop, which they would delay. The front "
-    "end calls them, once a step: the engine knows no plugin.",
-    "Gauges are computed for each page, not every so many steps; intervals are on "
-    "monotonic clocks.",
-    "Buckets of `sglang:` are those of SGLang 0.5, finer ones added.",
-    "Preempted requests are recomputed, never swapped.",
-    "Dashboards of `vllm:` show prompt tokens by source instead of their sum; names "
-    "that vLLM has replaced are hidden.",
-    "Models are folders or installed: nothing is downloaded. `LLM` keeps its engine in "
-    "its process unless `in_process=False`.",
-    "Prefix hashes are SHA-256 or BLAKE2b: for Python's `hash` collisions can be made.",
-    "An engine process has one loop, without threads for input and output. Engines "
-    "that share no experts need neither waves nor a coordinator.",
-    "Paths of the API begin with /v1, as OpenAI's do.",
-)
+_WAYS = """\
+- Pages come from one recorder's counts, rendered here: `prometheus_client` took six
+  times as long. So PROMETHEUS_MULTIPROC_DIR, `multiprocess_mode` and collector
+  classes have no use; engines send their numbers with their outputs.
+- Help texts are Hookline's own, as they say from where to where it measures.
+- Loggers run in lanes, not in the output loop, which they would delay. The front end
+  calls them, once a step: the engine knows no plugin.
+- Gauges are computed for each page, not every so many steps; intervals are on
+  monotonic clocks.
+- Buckets of `sglang:` are those of SGLang 0.5, finer ones added.
+- Preempted requests are recomputed, never swapped.
+- Dashboards of `vllm:` show prompt tokens by source instead of their sum; names that
+  vLLM has replaced are hidden.
+- Models are folders or installed: nothing is downloaded. `LLM` keeps its engine in
+  its process unless `in_process=False`.
+- Prefix hashes are SHA-256 or BLAKE2b: for Python's `hash` collisions can be made.
+- An engine process has one loop, without threads for input and output. Engines that
+  share no experts need neither waves nor a coordinator.
+- Paths of the API begin with /v1, as OpenAI's do.
+"""
 """What has no name of its own, and why it is so."""
 
 _LETTERED = 3
@@ -60,8 +60,7 @@ _Parts = list[tuple[Metric, Alias]]
 def deviation_document() -> str:
     """Returns the page as Markdown."""
     others = [dialect for dialect in DIALECTS if dialect != OWN_DIALECT]
-    ways = "\n".join(f"- {way}" for way in _WAYS)
-    return "\n".join((_HEAD + ways + "\n", *(_section(dialect) for dialect in others)))
+    return "\n".join((_HEAD + _WAYS, *(_section(dialect) for dialect in others)))
 
 
 def _section(dialect: str) -> str:

@@ -93,7 +93,7 @@ class SpeculationYield:
         accepted, spent = self._accepted.total(at), self._with.total(at)
         possible = self._possible.total(at)
         mean_length = 1 + accepted / drafts if drafts else 1.0
-        # No step is shorter for its drafts: more than their tokens is the clock's noise.
+        # No step is shorter for its drafts: more than their tokens is noise.
         speedup = min(self._without.total(at) / spent, mean_length) if spent else None
         return SpeculationReading(
             acceptance=accepted / tokens if tokens else 0.0,

@@ -150,7 +150,7 @@ def connect(context):
 
 
 def test_engine_that_reports_nothing_is_found(llama: Oracle, site: PluginSite) -> None:
-    """The front end counts requests itself, and what the engine leaves out is residue."""
+    """The front end counts requests itself, and what is left out is residue."""
     site.install("silent", SILENT, group="hookline.engines", attribute="connect")
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),

@@ -47,11 +47,16 @@ def test_roofline_saturates_where_arithmetic_takes_as_long_as_memory() -> None:
     assert model.saturated_at == pytest.approx(0.1 / 0.0011)
     assert model.seconds(1) == model.seconds(90) == pytest.approx(0.1)
     assert model.seconds(200) == pytest.approx(0.22)
-    assert Roofline(
-        cost=ModelCost(weight_bytes=10**9, kv_bytes_per_token=10**6, flops_per_token=1),
-        peaks=PEAKS,
-        context=1000,
-    ).saturated_at is None
+    assert (
+        Roofline(
+            cost=ModelCost(
+                weight_bytes=10**9, kv_bytes_per_token=10**6, flops_per_token=1
+            ),
+            peaks=PEAKS,
+            context=1000,
+        ).saturated_at
+        is None
+    )
 
 
 def test_plot_marks_both_batch_sizes() -> None:

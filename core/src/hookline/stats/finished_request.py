@@ -66,9 +66,9 @@ class FinishedRequest:
         decode_seconds: From the first NEW_TOKENS to the last.
         inference_seconds: From the first SCHEDULED to the last NEW_TOKENS, or to the
             end of an embedding request.
-        last_prefill_seconds: From the most recent SCHEDULED to the first NEW_TOKENS after
-            it, or to the end of an embedding request.
-        last_decode_seconds: From that NEW_TOKENS to the last.
+        last_prefill_seconds: From the most recent SCHEDULED to the next NEW_TOKENS, or
+            to the end of an embedding request.
+        last_decode_seconds: From these NEW_TOKENS to the last.
         last_inference_seconds: From the most recent SCHEDULED to the last NEW_TOKENS,
             if any came after it, or to the end of an embedding request.
         preempted_seconds: Sum of the times from PREEMPTED to the next SCHEDULED or the

@@ -43,8 +43,8 @@ _WINDOW = (
 _SINCE_START = "over the last 60 seconds, in version 0 since its start"
 _LOG_INTERVAL = "over the last 10 seconds, in version 0 since its last log line"
 _NO_RELEASE = (
-    "with the label model_name; of LLM.sleep and LLM.wake_up as well, and there is no operation "
-    "release_kv_cache_memory"
+    "with the label model_name; of LLM.sleep and LLM.wake_up as well, and there is no "
+    "operation release_kv_cache_memory"
 )
 _PROBES = "with the label model_name, and without probes under /live and /ready"
 
@@ -57,7 +57,8 @@ DEVIATIONS: Mapping[str, str] = {
     "there is no release_kv_cache_memory",
     "vllm:sleep_mode_operation_duration_seconds": _NO_RELEASE,
     "vllm:sleep_mode_operations_in_flight": _NO_RELEASE,
-    "vllm:cache_config_info": "with the label model_name; cache_dtype is the data type itself, never auto; "
+    "vllm:cache_config_info": "with the label model_name; cache_dtype is the data type "
+    "itself, never auto; "
     "user_specified_block_size tells whether the size differs from the default; "
     "num_cpu_blocks and kv_offloading_size are those of the tier in host memory, and "
     "kv_offloading_backend is its connector; fields of Mamba layers are None",

@@ -78,7 +78,8 @@ class BusySteps:
         """Returns the requests per second that the engine can serve."""
         running = self.stable
         rate = running / (self.passes * self.seconds(running))
-        return Estimate(rate, math.hypot(self.error(running), self._of_mean))
+        error = math.hypot(self.error(running), self._of_mean)
+        return Estimate(rate, min(error, MOST_ERROR))
 
     def stability(self) -> Estimate:
         """Returns the concurrency above which requests wait for places or tokens."""

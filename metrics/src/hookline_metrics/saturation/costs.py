@@ -126,6 +126,8 @@ class StepCosts:
         variance = max(0.0, rest) / max(1.0, steps - _PARAMETERS)
         x, y = decodes - self._decodes / steps, tokens - self._tokens / steps
         distance = 1 / steps + _distance(x, y, xx, xy, yy)
+        if math.isinf(distance):
+            return math.inf
         expected = self._clipped / steps + slope_x * x + slope_y * y
         return math.sqrt(variance * distance) / expected if expected > 0 else math.inf
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 SECONDS = 0.3
 """How long each measurement lasts."""
 LEAST_BYTES, MOST_BYTES = 2**20, 2**29
-"""Bounds of the weights that are read: as many as the model's, which caches may hold."""
+"""Bounds of the weights that are read: as many as the model's, as caches may count."""
 _ROWS, _SIDE = 512, 2048
 
 
 def machine_peaks(model: ModelShape) -> Peaks | None:
-    """Returns the peaks of products in the model's data type; None if it has no cost."""
+    """Returns the peaks in the model's data type; None for a model without cost."""
     if not model.cost.weight_bytes:
         return None
     import torch  # noqa: PLC0415 - the other benchmarks of this package need none

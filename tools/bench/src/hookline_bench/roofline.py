@@ -1,4 +1,4 @@
-"""When a batch saturates an engine: fitted to measured steps, and by the machine's peaks.
+"""When a batch saturates an engine: fitted to its steps, and by the machine's peaks.
 
 Below B_sat a step waits for the weights, so that its time is flat and more requests are
 free. Above it, it waits for the arithmetic, and its time grows with each request.

@@ -61,7 +61,7 @@ def run(argv: list[str]) -> int:
 
 
 def divided(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
-    """Returns what precedes `--`, and the options of a server that follow it, if any."""
+    """Returns what precedes `--`, and the options of a server behind it, if any."""
     if "--" not in argv:
         return [*argv], None
     place = argv.index("--")

@@ -197,7 +197,7 @@ def _step_seconds(llm: LLM, settings: SweepSettings, batch_size: int) -> float:
         input_tokens=settings.input_len, output_tokens=settings.output_len
     )
     source = np.random.default_rng(0)
-    found = []
+    found: list[float] = []
     for _ in range(settings.num_iters):
         prompts = id_prompts(shape, batch_size, vocabulary(llm), source)
         outputs = llm.generate(
@@ -205,9 +205,8 @@ def _step_seconds(llm: LLM, settings: SweepSettings, batch_size: int) -> float:
             [exactly(each) for each in prompts],
             use_tqdm=False,
         )
-        for output in outputs:
-            if output.metrics is not None and output.metrics.tpot_seconds:
-                found.append(output.metrics.tpot_seconds)
+        measured = (each.metrics for each in outputs if each.metrics is not None)
+        found += [each.tpot_seconds for each in measured if each.tpot_seconds]
     return float(np.median(found))
 
 

@@ -142,9 +142,7 @@ def _random(llm: LLM, settings: ThroughputSettings, *, seed: int) -> Sequence[Pr
     return id_prompts(settings.shape, count, vocabulary(llm), source)
 
 
-def _from_file(
-    settings: ThroughputSettings, config: EngineConfig
-) -> Sequence[Prompt]:
+def _from_file(settings: ThroughputSettings, config: EngineConfig) -> Sequence[Prompt]:
     """Returns the first prompts of the dataset.
 
     Raises:
@@ -163,7 +161,9 @@ def _from_file(
 def _fitting(llm: LLM, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
     """Returns the prompts that the model has room for, and tells of the others."""
     room = llm.front_end.facts.model.max_model_len
-    found = [each for each in prompts if each.prompt_tokens + each.output_tokens <= room]
+    found = [
+        each for each in prompts if each.prompt_tokens + each.output_tokens <= room
+    ]
     if left_out := len(prompts) - len(found):
         complain(f"{left_out} prompts do not fit into {room} tokens and are left out")
     if not found:

@@ -84,7 +84,9 @@ class DatasetSettings:
             ConfigError: A file has lengths of its own.
         """
         if not self.is_random and shape != PromptShape():
-            detail = f"{self.name} has lengths of its own and takes no --random-… options"
+            detail = (
+                f"{self.name} has lengths of its own and takes no --random-… options"
+            )
             raise ConfigError("dataset-name", detail)
 
     @property
