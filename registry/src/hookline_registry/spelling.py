@@ -37,6 +37,19 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     return best[0] if len(best) == 1 else None
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns `; did you mean X?` for what `name` misspells, or an empty text."""
+    found = closest(name, known)
+    return f"; did you mean {found}?" if found else ""
+
+
+def unknown(what: str, name: str, known: Iterable[str], *, of: str = "") -> str:
+    """Returns the message for a name that is not among the known ones."""
+    names = list(known)
+    hint = did_you_mean(name, names) or f"; available: {', '.join(names)}"
+    return f"unknown {what} {name!r}{f' of {of}' if of else ''}{hint}"
+
+
 def _words(name: str) -> list[str]:
     return _WORD.findall(name.lower())
 

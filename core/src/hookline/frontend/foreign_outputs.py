@@ -53,12 +53,11 @@ def checked(
 def audited(stats: SchedulerStats, accounting: RequestAccounting) -> SchedulerStats:
     """Returns a state with what it leaves out or invents as residue.
 
-    A request counts once for each number that is wrong: those received, those finished,
-    and those that run or wait. What was QUEUED or FINISHED counts as received.
+    A request counts once for each number that is wrong: received, finished, present.
     """
     totals, unheard = stats.totals, accounting.num_unheard
-    received = accounting.received - unheard
-    received -= accounting.finished.get(FinishReason.REJECTED, 0)
+    received = accounting.received - accounting.finished.get(FinishReason.REJECTED, 0)
+    received -= unheard  # what was QUEUED, or FINISHED without
     present = accounting.num_in_flight - unheard
     told = stats.running + stats.waiting + sum(stats.held.values())
     residue = abs(totals.received - received) + abs(told - present)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hookline import hookspecs
 from hookline.config.engine import EngineConfig
-from hookline.did_you_mean import unknown
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import FrontEndPart
@@ -53,6 +52,7 @@ from hookline_registry import (
     Notice,
     PluginRegistry,
 )
+from hookline_registry.spelling import unknown
 
 _RECORDER = "recorder of metrics"
 """Name under which the recorder is registered, which no logger has."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-from hookline.did_you_mean import unknown
+from hookline_registry.spelling import unknown
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.output import say
 

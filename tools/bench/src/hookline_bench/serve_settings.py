@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from hookline.config.options import check_options, option, section
 from hookline.config.readers import parse_object
-from hookline.did_you_mean import unknown
 from hookline.exceptions import ConfigError
 from hookline_bench.arrivals import Arrivals
 from hookline_bench.client import ENDPOINTS, Backend
@@ -23,6 +22,7 @@ from hookline_processes.addresses import (
     url_of,
 )
 from hookline_processes.proxies import proxy_for
+from hookline_registry.spelling import unknown
 
 OBJECTIVES = ("ttft", "tpot", "e2el")
 

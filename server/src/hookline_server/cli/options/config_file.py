@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from hookline.config.sections import missing_distribution
-from hookline.did_you_mean import did_you_mean
+from hookline_registry.spelling import did_you_mean
 from hookline_server.auth.key_file import line_of
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.option import CONFIG_FILE, REPEATABLE, Kind, Option

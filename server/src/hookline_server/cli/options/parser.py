@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn, cast
 
 from hookline.config.sections import missing_distribution
-from hookline.did_you_mean import did_you_mean
+from hookline_registry.spelling import did_you_mean
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.merging import merged
 from hookline_server.cli.options.option import Kind, Option
