@@ -83,8 +83,9 @@ def checked_out(commit: str) -> Iterator[Path]:
 
 def environment(tree: Path) -> dict[str, str]:
     """Returns the variables with which a tree's modules precede the installed ones."""
-    sources = sorted(str(each.parent) for each in tree.glob("**/src/hookline*"))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(sources))}
+    found = (tree.glob(f"{depth}/src/hookline*") for depth in ("*", "*/*", "*/*/*"))
+    sources = sorted({str(each.parent) for some in found for each in some})
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sources)}
 
 
 def run_once(case: Case, model: str, tree: Path, output: Path) -> None:
