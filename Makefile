@@ -5,6 +5,7 @@ MODEL ?= demo
 PORT ?= 8000
 METHOD ?= medusa
 CONNECTOR ?= shared_storage
+BASE ?= HEAD
 ARGS ?=
 
 VENV := .venv
@@ -31,10 +32,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg ray test test-folder test-rest test-isa test-all lint types imports bench soak fuzz fuzz-api demo-model demo-heads clean
+.PHONY: help serve disagg ray test test-folder test-rest test-isa test-all lint types imports bench bench-compare soak fuzz fuzz-api demo-model demo-heads clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: $(VENV)/installed  ## Serve a model: MODEL=demo PORT=8000 ARGS='...'
 	@exec $(BIN)/hookline serve --model $(MODEL) --port $(PORT) $(ARGS)
@@ -79,6 +80,9 @@ imports: $(VENV)/installed-dev  ## Check which package imports which
 
 bench: $(VENV)/installed-dev  ## Run the benchmarks
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+bench-compare: $(VENV)/installed-dev  ## Hold the nightly benchmarks against a commit: BASE=main ARGS='--pairs 5'
+	@$(BIN)/python benchmarks/bench_compare.py $(BASE) $(ARGS)
 
 soak: $(VENV)/installed-dev  ## Run the long tests
 	@$(BIN)/python -m pytest -m soak --timeout 0 $(ARGS)

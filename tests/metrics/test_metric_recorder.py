@@ -83,6 +83,7 @@ from hookline_metrics.grammars import (
     GrammarStats,
     GrammarUse,
 )
+from hookline_metrics.metric import Scope
 from hookline_metrics.slo import Phase
 from hookline_metrics.transfer_stats import (
     KVLoad,
@@ -129,6 +130,9 @@ ABORTED = dataclasses.replace(
     inference_seconds=None,
     preempted_seconds=0.0,
     last_scheduled_seconds=None,
+    last_prefill_seconds=None,
+    last_decode_seconds=None,
+    last_inference_seconds=None,
     ttft_seconds=None,
     e2e_seconds=0.75,
     tpot_seconds=None,
@@ -553,6 +557,9 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_request_preparation_seconds": {(): ({0.3: 1}, 0.25)},
     "hookline_request_queue_seconds": {(): ({0.3: 1, 0.5: 1}, 0.75)},
     "hookline_request_last_scheduled_seconds": {(): ({1.5: 1}, 1.25)},
+    "hookline_request_last_prefill_seconds": {(): ({0.3: 1}, 0.25)},
+    "hookline_request_last_decode_seconds": {(): ({2: 1}, 2)},
+    "hookline_request_last_inference_seconds": {(): ({2.5: 1}, 2.25)},
     "hookline_request_prefill_seconds": {(): ({1: 1}, 1)},
     "hookline_request_decode_seconds": {(): ({5: 1}, 4)},
     "hookline_request_inference_seconds": {(): ({5: 1}, 5)},
@@ -667,7 +674,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_structured_output_forced_tokens": {(): 4},
     "hookline_spec_decode_acceptance_ratio": {(): 0.5},
     "hookline_spec_decode_mean_accepted_length": {(): 2},
-    "hookline_spec_decode_estimated_speedup_ratio": {(): 1},
+    "hookline_spec_decode_estimated_speedup_ratio": {},
     "hookline_spec_decode_num_speculative_tokens": {(): 5},
     "hookline_step_requests": {(): ({8: 1}, 3)},
     "hookline_scheduled_tokens": {("prefill",): 12, ("decode",): 4},
@@ -847,8 +854,18 @@ EXPECTED: dict[str, Numbers] = {
 }
 
 
-MADE_ELSEWHERE = {"hookline_saturation_ratio", "hookline_saturation_part_ratio"}
+MADE_ELSEWHERE = {
+    "hookline_saturation_ratio",
+    "hookline_saturation_part_ratio",
+    "hookline_capacity_requests_per_second",
+    "hookline_capacity_concurrent_requests",
+    "hookline_predicted_time_to_first_token_seconds",
+    "hookline_predicted_inter_token_seconds",
+    "hookline_capacity_error_ratio",
+}
 """Their numbers have tests of their own."""
+
+SCOPES = {metric.name: metric.scope for metric in CATALOGUE}
 
 NOT_ZERO_AT_FIRST = {
     "hookline_engine_info",
@@ -881,8 +898,8 @@ def digest(value: float | HistogramValue) -> object:
 def numbers(recorder: Recorder, name: str, *, engine: str = "0") -> Numbers:
     """The series of a family of Hookline's own dialect, of one engine."""
     (family,) = (family for family in recorder.snapshot() if family.name == name)
-    if family.label_names[:2] != ("model_name", "engine"):
-        return {sample.labels: digest(sample.value) for sample in family.samples}
+    if SCOPES.get(name) is Scope.FRONT_END:
+        return {sample.labels[1:]: digest(sample.value) for sample in family.samples}
     return {
         sample.labels[2:]: digest(sample.value)
         for sample in family.samples

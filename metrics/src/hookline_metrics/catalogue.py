@@ -6,6 +6,7 @@ from hookline_metrics.dialects import ONLY_THERE, names_of
 from hookline_metrics.families.api_keys import API_KEY_METRICS
 from hookline_metrics.families.bodies import BODY_METRICS
 from hookline_metrics.families.cache_sources import CACHE_SOURCE_METRICS
+from hookline_metrics.families.capacity import CAPACITY_METRICS
 from hookline_metrics.families.connections import CONNECTION_METRICS
 from hookline_metrics.families.event_loop import EVENT_LOOP_METRICS
 from hookline_metrics.families.http import HTTP_METRICS
@@ -45,6 +46,7 @@ _OWN: tuple[Metric, ...] = (
     *CACHE_SOURCE_METRICS,
     *RESIDENCY_METRICS,
     *LIVE_METRICS,
+    *CAPACITY_METRICS,
     *STEP_METRICS,
     *THREAD_METRICS,
     *RANK_METRICS,

@@ -25,6 +25,7 @@ from hookline_metrics.front_end_parts import (
     UnknownFieldStats,
 )
 from hookline_metrics.metric import Point
+from hookline_metrics.saturation import CapacityReading
 from hookline_metrics.speculation import SpeculationReading
 from hookline_registry import LaneStats
 
@@ -59,6 +60,7 @@ class LiveReading:
         hit_rate: Prefix-cache hit rate over the most recent requests, 0 to 1.
         saturation: Load relative to the saturation point, from 0.
         saturation_parts: Components of `saturation`.
+        capacity: What the engine can serve, and how fast.
         slo_attainment: Fraction of recently evaluated requests that met their
             objectives.
         goodput: Recent requests per second that met their objectives.
@@ -75,6 +77,7 @@ class LiveReading:
     hit_rate: float
     saturation: float
     saturation_parts: Mapping[str, float]
+    capacity: CapacityReading
     slo_attainment: float
     goodput: float
     last_step_age: float

@@ -106,6 +106,7 @@ class Recorder:
             self._guards,
             scope=Scope.FRONT_END,
             since=self._wall_seconds(),
+            labels=(config.model.served_name,),
         )
         self._in_flight: set[tuple[str, str]] = set()
         self._builders = [

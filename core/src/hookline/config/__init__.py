@@ -77,5 +77,6 @@ __getattr__ = lazy_exports(
         ),
         "hookline.config.parallel": ("ParallelConfig",),
         "hookline.config.scheduler": ("Policy", "SchedulerConfig", "SleepPolicy"),
+        "hookline_kv_transfer": ("KVTransferConfig",),  # where vLLM has it
     },
 )

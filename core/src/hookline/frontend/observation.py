@@ -11,7 +11,6 @@ from typing import Any
 
 from hookline import hookspecs
 from hookline.config.engine import EngineConfig
-from hookline.did_you_mean import unknown
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import FrontEndPart
@@ -61,6 +60,7 @@ from hookline_registry import (
     Notice,
     PluginRegistry,
 )
+from hookline_registry.spelling import unknown
 
 _RECORDER = "recorder of metrics"
 """Name under which the recorder is registered, which no logger has."""

@@ -109,7 +109,7 @@ LOGGER_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_logger_pages_hung",
         kind=Kind.GAUGE,
-        unit="1",
+        unit="pages",
         help="Threads of the logger's pages held by handlers that are late.",
         labels=(LOGGER,),
         scope=Scope.FRONT_END,
@@ -119,7 +119,7 @@ LOGGER_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_logger_page_failures",
         kind=Kind.COUNTER,
-        unit="requests",
+        unit="failures",
         help="Failed requests for the logger's pages: its handler raised or was late, "
         "or was not called because its threads were busy.",
         labels=(LOGGER, Label("reason", ("raised", "timeout", "busy"))),

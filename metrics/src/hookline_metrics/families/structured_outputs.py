@@ -63,7 +63,7 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_structured_output_cache_lookups",
         kind=Kind.COUNTER,
-        unit="requests",
+        unit="lookups",
         help="Requests with a grammar, by whether it had been compiled, or refused, "
         "before (hit). Each of n completions is a request.",
         labels=(Label("result", ("hit", "miss")),),

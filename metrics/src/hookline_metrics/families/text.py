@@ -79,7 +79,7 @@ TEXT_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_reply_parser_failures",
         kind=Kind.COUNTER,
-        unit="replies",
+        unit="failures",
         help="Replies in which the parser of tool calls (tool) or of reasoning failed; "
         "their text went on as content.",
         labels=(Label("kind", get_args(ParserKind)), Label("parser", cap=8)),
