@@ -20,7 +20,7 @@ from hookline_server.dialects import (
     RESPONSES_PATH,
     dialect_of,
 )
-from hookline_server.trace_rules import trace_rules
+from hookline_server.trace_rules import RequestTrace, trace_rules
 
 MAX_ID_LENGTH = 128
 
@@ -68,7 +68,15 @@ class RequestIdentity:
         self.facts: RequestFacts | None = None
         self.is_rejectable = False
         self._headers = request.headers
+        self._trace: RequestTrace | None = None
         self._span: tuple[str, str] | None = None
+
+    @property
+    def trace(self) -> RequestTrace:
+        """What counts of its trace, as it first asks for it."""
+        if self._trace is None:
+            self._trace = trace_rules().trace_of(self._headers)
+        return self._trace
 
     def enter_span(self, facts: RequestFacts) -> None:
         """Makes the span of these facts that of the request's later log lines.
@@ -89,7 +97,7 @@ class RequestIdentity:
         fields = {"request_id": self.request_id}
         if self._span is not None:
             fields["trace_id"], fields["span_id"] = self._span
-        elif parent := TraceParent.of(trace_rules().context(self._headers)):
+        elif parent := TraceParent.of(self.trace.context):
             fields["trace_id"] = parent.trace_id
         return fields
 
@@ -120,7 +128,6 @@ def request_facts(
 ) -> RequestFacts:
     """Returns the facts of a request for observers; a refused one has no response."""
     identity = request[IDENTITY]
-    is_traced = "traceparent" in request.headers
     return RequestFacts(
         client_id=identity.request_id,
         response_id=response_id,
@@ -128,7 +135,8 @@ def request_facts(
         client=identity.client,
         weight=identity.weight,
         priority=priority,
-        trace_context=trace_rules().context(request.headers) if is_traced else EMPTY,
+        trace_context=identity.trace.context or EMPTY,
+        trace_id=identity.trace.trace_id,
         slo=slo,
         operation=_operation(request),
         session_id=session_id,
