@@ -1,5 +1,8 @@
 """Which traces of clients are continued, by OpenTelemetry's variables."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -261,6 +264,43 @@ def test_a_ratio_takes_the_same_traces_everywhere() -> None:
     ]
 
     assert sum(each.endswith("01") for each in sampled) == pytest.approx(25, abs=1)
+
+
+START = """
+import sys
+from hookline_server.trace_rules import trace_rules
+
+headers = {"traceparent": sys.argv[1], "b3": sys.argv[2]}
+print(trace_rules().trace_of(headers).context)
+from opentelemetry import propagate
+print(sorted(propagate.get_global_textmap().fields))
+print("opentelemetry.sdk" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("propagators", "expected"),
+    [
+        (None, [{"traceparent": PARENT}, ["baggage", "traceparent", "tracestate"]]),
+        ("b3,xray", [{"traceparent": f"00-{7:032x}-{SPAN}-01"}, ["b3"]]),
+    ],
+)
+def test_the_server_needs_only_the_api(
+    propagators: str | None, expected: list[object]
+) -> None:
+    """It passes contexts on without the SDK, by what other users of the API get, too."""
+    environment = {**os.environ, "OTEL_PROPAGATORS": propagators or ""}
+
+    done = subprocess.run(
+        [sys.executable, "-c", START, PARENT, f"{7:032x}-{SPAN}-1"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.splitlines() == [*map(str, expected), "False"]
+    assert ("xray is not installed" in done.stderr) is (propagators is not None)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import uuid
 from contextvars import ContextVar
 
 from aiohttp import web
+from opentelemetry.trace import INVALID_SPAN, get_current_span
 
 from hookline.frontend.trace_context import TraceParent
 from hookline.frozen import EMPTY
@@ -20,7 +21,12 @@ from hookline_server.dialects import (
     RESPONSES_PATH,
     dialect_of,
 )
-from hookline_server.trace_rules import RequestTrace, trace_rules
+from hookline_server.trace_rules import (
+    IS_PLAIN,
+    NO_TRACE,
+    RequestTrace,
+    trace_rules,
+)
 
 MAX_ID_LENGTH = 128
 
@@ -73,9 +79,13 @@ class RequestIdentity:
 
     @property
     def trace(self) -> RequestTrace:
-        """What counts of its trace, as it first asks for it."""
+        """What counts of its trace, as found when it is first asked for."""
         if self._trace is None:
-            self._trace = trace_rules().trace_of(self._headers)
+            has_none = IS_PLAIN and "traceparent" not in self._headers
+            has_none = has_none and get_current_span() is INVALID_SPAN
+            self._trace = (
+                NO_TRACE if has_none else trace_rules().trace_of(self._headers)
+            )
         return self._trace
 
     def enter_span(self, facts: RequestFacts) -> None:

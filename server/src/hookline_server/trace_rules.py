@@ -53,6 +53,9 @@ _PARENT_BASED = "parentbased_"
 _SPAN_NAME = "request"
 """What samplers are asked about; the span's own name is known only later."""
 
+IS_PLAIN = not (os.environ.get(PROPAGATORS) or os.environ.get(_SAMPLER))
+"""Whether only W3C's headers count, and clients decide; variables do not change."""
+
 logger = logging.getLogger(__name__)
 Warn = Callable[[str], object]
 _w3c = TraceContextTextMapPropagator()
@@ -93,6 +96,9 @@ class RequestTrace(NamedTuple):
 
     context: dict[str, str]
     trace_id: str = ""
+
+
+NO_TRACE = RequestTrace({})
 
 
 class Headers(Getter[Mapping[str, str]]):

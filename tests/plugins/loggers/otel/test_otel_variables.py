@@ -223,7 +223,7 @@ def test_variables_without_effect_are_named(caplog: pytest.LogCaptureFixture) ->
     ("name", "value", "warning"),
     [
         ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "must be an integer, 1 to"),
-        ("OTEL_BLRP_SCHEDULE_DELAY", "soon", "must be an integer, 1 to"),
+        ("OTEL_BLRP_SCHEDULE_DELAY", "soon", "must be an integer, 0 to"),
         ("OTEL_SPAN_EVENT_COUNT_LIMIT", "-1", "must be an integer, 0 to"),
         ("OTEL_LOG_LEVEL", "loud", "'loud' is none of none, fatal"),
         ("OTEL_METRICS_EXEMPLAR_FILTER", "some", "'some' is none of always_on"),

@@ -82,9 +82,15 @@ class CatalogueExporter(MetricExporter):
 
     def _whole(self, collected: MetricsData) -> MetricsData:
         [ours] = collected.resource_metrics
-        scopes = [*ours.scope_metrics, self._catalogue()]
-        whole = ResourceMetrics(ours.resource, scopes, ours.schema_url)
-        return MetricsData([whole])
+        counted = self._catalogue()
+        scopes, metrics = [], [*counted.metrics]
+        for each in ours.scope_metrics:
+            if each.scope.name == counted.scope.name:  # occurs once in a push
+                metrics += each.metrics
+            else:  # what the SDK counts of itself, if it is asked to
+                scopes.append(each)
+        scopes.append(ScopeMetrics(counted.scope, metrics, counted.schema_url))
+        return MetricsData([ResourceMetrics(ours.resource, scopes, ours.schema_url)])
 
 
 class MetricSender(Sender):
