@@ -178,7 +178,7 @@ def test_value_of_another_type_is_refused() -> None:
 
 
 def spans_of(request: FinishedRequest, semconv: Semconv) -> list[ReadableSpan]:
-    """The SDK's spans of a request, those of its phases first."""
+    """The SDK's spans of a request, its own first."""
     made, ids = InMemorySpanExporter(), ChosenIds()
     provider = TracerProvider(
         ALWAYS_ON, RESOURCE, shutdown_on_exit=False, id_generator=ids
@@ -216,7 +216,7 @@ def test_dropped_parts_are_counted_as_by_opentelemetry(
     monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "3")
     monkeypatch.setenv("OTEL_SPAN_EVENT_COUNT_LIMIT", "1")
 
-    *_, root = spans_of(TRACED, Semconv.GENAI)
+    root, *_ = spans_of(TRACED, Semconv.GENAI)
 
     found = Span.FromString(encode(root))
     assert len(found.attributes) == 3
@@ -229,7 +229,7 @@ def test_request_is_what_its_messages_would_be(
     request: FinishedRequest, semconv: Semconv
 ) -> None:
     """Any request's spans are those that the messages' own classes describe."""
-    *children, root = map(Span.FromString, map(encode, spans_of(request, semconv)))
+    root, *children = map(Span.FromString, map(encode, spans_of(request, semconv)))
 
     assert len({span.span_id for span in (root, *children)}) == 1 + len(children)
     attributes = found_pairs(root)

@@ -53,14 +53,16 @@ class HangingExporter(SpanExporter):
         self.hangs = threading.Event()
         self.release = threading.Event()
         self._is_polite = is_polite
+        self._result = SpanExportResult.SUCCESS
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.hangs.set()
         self.release.wait()
-        return SpanExportResult.SUCCESS
+        return self._result
 
     def shutdown(self) -> None:
         if self._is_polite:
+            self._result = SpanExportResult.FAILURE
             self.release.set()
 
 
@@ -218,14 +220,14 @@ def test_hanging_collector_delays_no_exit(protocol: OtlpProtocol) -> None:
         logger.engine_stopped(STOPPED)
 
         assert logger.spans is not None
-        assert logger.spans.counts.exported == 0
-        assert logger.spans.counts.dropped == SPANS
+        counts = logger.spans.counts
+        assert (counts.exported, counts.failed + counts.dropped) == (0, 2 * SPANS)
         assert not receiver.inbox.gate.is_set()
 
 
 @pytest.mark.parametrize("is_polite", [True, False])
 def test_close_returns_from_an_exporter_that_hangs(is_polite: bool) -> None:
-    """One that ignores its end is abandoned, and what it had counts as dropped."""
+    """One that ignores its end is abandoned, and what it had is lost."""
     exporter = HangingExporter(is_polite=is_polite)
     spans = sender(exporter)
     spans.offer(TRACE)
@@ -234,12 +236,12 @@ def test_close_returns_from_an_exporter_that_hangs(is_polite: bool) -> None:
 
     spans.close(0.05)
 
-    assert spans.counts == Counts(dropped=2 * SPANS)
     assert exporter.release.is_set() is is_polite
+    assert (spans.counts.exported, spans.counts.lost) == (0, 2 * SPANS)
     exporter.release.set()
     spans.close(60)
     assert not spans.is_running
-    assert spans.counts == Counts(dropped=2 * SPANS)
+    assert (spans.counts.exported, spans.counts.lost) == (0, 2 * SPANS)
 
 
 def test_full_buffer_drops_whole_traces() -> None:

@@ -6,8 +6,11 @@ import sys
 import pluggy
 import pytest
 from opentelemetry import trace
+from opentelemetry.sdk._logs.export import ConsoleLogRecordExporter
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
@@ -19,15 +22,18 @@ from hookline.config import (
     ObserverConfig,
 )
 from hookline.finish_cause import Rejected
-from hookline.logged_record import LoggedRecord
-from hookline.payloads import LoggerContext, RecordsLogged
+from hookline.payloads import LoggerContext
 from hookline.request import RequestFacts
 from hookline_faults.otlp import SPAN_ID, TRACE_ID, TRACED, Receiver, draw, ended
 from hookline_otel.endpoint import OtlpProtocol
+from hookline_otel.envelope import Envelope
+from hookline_otel.exporters import Exporters
 from hookline_otel.log_exporter import LogExporter
 from hookline_otel.logger import OtelLogger
+from hookline_otel.options import Semconv
+from hookline_otel.resource import make_scope
 from hookline_testing.logger_plugins import assert_hooks_exist
-from hookline_testing.payloads import make_started, make_step
+from hookline_testing.payloads import make_step
 
 FREE_OF_FACTS = {
     "engine_failed",
@@ -150,7 +156,7 @@ def test_spans_of_a_programs_provider_have_the_ids_of_the_log(host: Host) -> Non
 
     logger.step_finished(make_step(ended(TRACED)))
 
-    root = host[1].get_finished_spans()[-1]
+    root = host[1].get_finished_spans()[0]
     assert f"{root.context.trace_id:032x}" == TRACE_ID
     assert f"{root.context.span_id:016x}" == SPAN_ID
     assert root.resource is host[0].resource
@@ -182,24 +188,24 @@ def test_an_endpoint_as_an_option_outranks_the_programs_provider(host: Host) -> 
 
 
 def test_other_exporters_are_made_by_their_names(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Such as the SDK's for the console, of every signal, without an endpoint."""
     for signal in ("TRACES", "METRICS", "LOGS"):
         monkeypatch.setenv(f"OTEL_{signal}_EXPORTER", "console")
     logger = create()
     assert isinstance(logger, LogExporter)
+    assert logger.spans is not None
+    assert logger.metrics is not None
+    exporters, envelope = Exporters(None), Envelope(Resource({}), make_scope(Semconv.VLLM))
 
-    logger.engine_started(make_started())
-    logger.step_finished(make_step(ended(TRACED)))
-    record = LoggedRecord(at=1, level=30, logger="a", message="a line of the log")
-    logger.records_logged(RecordsLogged(records=(record,)))
-    logger.close()
-
-    text = capsys.readouterr().out
-    assert '"name": "chat tiny"' in text
-    assert '"name": "hookline_requests_finished"' in text
-    assert "a line of the log" in text
+    assert isinstance(
+        exporters.of_spans(None, ("console",), envelope)[0], ConsoleSpanExporter
+    )
+    [metrics] = exporters.of_metrics(None, ("console",))
+    assert isinstance(metrics, ConsoleMetricExporter)
+    [records] = exporters.of_records(None, ("console",))
+    assert isinstance(records, ConsoleLogRecordExporter)
 
 
 MAKE_WITH_HTTP = """

@@ -69,6 +69,7 @@ def _refuse_redirect(response: requests.Response, *_: object, **__: object) -> N
         RequestException: It is one.
     """
     if HTTPStatus.MULTIPLE_CHOICES <= response.status_code < HTTPStatus.BAD_REQUEST:
+        response.close()
         raise requests.RequestException(f"{response.status_code} {response.reason}")
 
 

@@ -145,7 +145,7 @@ class Options:
             traces=found[Signal.TRACES][0],
             metrics=found[Signal.METRICS][0],
             logs=found[Signal.LOGS][0],
-            others={signal: names for signal, (_, names) in found.items()},
+            others={signal: names for signal, (_, names) in found.items() if names},
             is_host_traced=has_host and "traces_endpoint" not in given,
             headers=_headers(f"{name}.headers", given.get("headers")),
             semconv=_semconv(f"{name}.semconv", given.get("semconv"), environment),

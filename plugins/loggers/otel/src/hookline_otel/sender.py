@@ -79,15 +79,13 @@ class Sender(ABC):
     def close(self, timeout_seconds: float) -> None:
         """Waits for the end for a limited time, then drops the rest."""
         self.request_stop()
-        if self._closer is None:
-            self._drop()
-            return
-        self._closer.wait(timeout_seconds)
+        if self._closer is not None:
+            self._closer.wait(timeout_seconds)
+            if self._closer.is_running:
+                with listening():
+                    isolate(self._interrupt)
+                self._closer.wait(INTERRUPT_SECONDS)  # so that it says why it failed
         self._drop()
-        if self._closer.is_running:
-            with listening():
-                isolate(self._interrupt)
-            self._closer.wait(INTERRUPT_SECONDS)
 
     def _begin(self) -> object:
         """Is called in the thread that will end it, before it waits for that."""

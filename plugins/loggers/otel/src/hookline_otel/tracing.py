@@ -79,6 +79,7 @@ def make_spans(tracer: Tracer, ids: ChosenIds, made: Trace) -> None:
         root.add_event(name, timestamp=_clamp(at, start, end))
     if made.error is not None:
         root.set_status(Status(StatusCode.ERROR, made.error))
+    root.end(end)
     inside = trace.set_span_in_context(root, Context())
     for phase in made.phases:
         low = _clamp(phase.start, start, end)
@@ -90,7 +91,6 @@ def make_spans(tracer: Tracer, ids: ChosenIds, made: Trace) -> None:
             record_exception=False,
         )
         child.end(_clamp(phase.end, low, end))
-    root.end(end)
 
 
 def _completion(index: int | None) -> dict[str, int] | None:

@@ -139,6 +139,8 @@ def check(environment: Mapping[str, str]) -> None:
     """Checks the variables that the SDK reads, and names those without effect."""
     for variable in _LIMITS:
         integer(environment, variable, 0, least=0)
+        if not os.environ.get(variable, "x").strip():
+            del os.environ[variable]  # to the SDK an empty one would be no limit
     level = tolerant(
         partial(_one_of, known=_LEVELS), _LEVEL, value(environment, _LEVEL), ""
     )

@@ -25,7 +25,7 @@ def why_failed(export: Callable[[], R], success: R) -> str | None:
         return result.summary
     if result is success:
         return None
-    return lines[-1] if lines else NO_REASON
+    return lines[0] if lines else NO_REASON  # later ones only say that it gives up
 
 
 class Watch:
