@@ -128,7 +128,11 @@ def test_propagators_say_whether_headers_are_read(
     ("propagators", "headers", "expected"),
     [
         ("b3", {"b3": f"{TRACE}-{SPAN}-1"}, PARENT),
-        ("b3", {"b3": f"{TRACE[16:]}-{SPAN}-0"}, f"00-{'0' * 16}{TRACE[16:]}-{SPAN}-00"),
+        (
+            "b3",
+            {"b3": f"{TRACE[16:]}-{SPAN}-0"},
+            f"00-{'0' * 16}{TRACE[16:]}-{SPAN}-00",
+        ),
         ("b3", {"b3": f"{TRACE}-{SPAN}-d"}, PARENT),
         ("b3", {"b3": "0"}, None),
         ("b3", {"b3": "junk-b7-1-2-3"}, None),
@@ -172,7 +176,9 @@ def test_propagators_say_which_headers_are_written(
 
 def test_a_current_span_is_the_parent() -> None:
     """As an instrumentation of the host program's HTTP server makes one."""
-    span = NonRecordingSpan(SpanContext(7, 8, is_remote=False, trace_flags=TraceFlags(1)))
+    span = NonRecordingSpan(
+        SpanContext(7, 8, is_remote=False, trace_flags=TraceFlags(1))
+    )
 
     with use_span(span):
         found = rules().trace_of({"traceparent": PARENT}).context
@@ -259,7 +265,9 @@ def test_a_ratio_takes_the_same_traces_everywhere() -> None:
     """The trace id decides, so that other services that use it agree."""
     found = rules("traceidratio", "0.25")
     sampled = [
-        found.trace_of({"traceparent": f"00-{part:032x}-{SPAN}-00"}).context["traceparent"]
+        found.trace_of({"traceparent": f"00-{part:032x}-{SPAN}-00"}).context[
+            "traceparent"
+        ]
         for part in range(1, 1 << 64, (1 << 64) // 100)
     ]
 
@@ -288,7 +296,7 @@ print("opentelemetry.sdk" in sys.modules)
 def test_the_server_needs_only_the_api(
     propagators: str | None, expected: list[object]
 ) -> None:
-    """It passes contexts on without the SDK, by what other users of the API get, too."""
+    """It passes contexts on without the SDK, as other users of the API would."""
     environment = {**os.environ, "OTEL_PROPAGATORS": propagators or ""}
 
     done = subprocess.run(
@@ -309,7 +317,10 @@ def test_the_server_needs_only_the_api(
         (variables("jaeger_remote"), "OTEL_TRACES_SAMPLER is ignored: 'jaeger_remote'"),
         (variables("traceidratio", "2"), "OTEL_TRACES_SAMPLER_ARG is ignored: '2'"),
         (variables("traceidratio", "x"), "OTEL_TRACES_SAMPLER_ARG is ignored: 'x'"),
-        (variables("", "", "xray,tracecontext"), "OTEL_PROPAGATORS: xray is not installed"),
+        (
+            variables("", "", "xray,tracecontext"),
+            "OTEL_PROPAGATORS: xray is not installed",
+        ),
         (variables("", "", "xray"), "OTEL_PROPAGATORS: xray is not installed"),
     ],
 )

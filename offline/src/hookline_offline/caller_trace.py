@@ -8,9 +8,13 @@ from hookline.request import RequestFacts
 
 
 def in_callers_span(facts: RequestFacts) -> RequestFacts:
-    """Returns facts whose parent is the program's current span, if they name none."""
+    """Returns facts whose parent is the current span, if they name none."""
     # A program that has not imported it has no span.
-    if facts.trace_context or facts.trace_id or "opentelemetry.trace" not in sys.modules:
+    if (
+        facts.trace_context
+        or facts.trace_id
+        or "opentelemetry.trace" not in sys.modules
+    ):
         return facts
     from opentelemetry.trace.propagation import tracecontext  # noqa: PLC0415
 

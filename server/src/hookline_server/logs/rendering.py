@@ -83,4 +83,3 @@ def _safe(value: object) -> FieldValue:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     return public_line(value if isinstance(value, str) else repr(value))
-

@@ -187,7 +187,9 @@ def spans_of(request: FinishedRequest, semconv: Semconv) -> list[ReadableSpan]:
     trace = RequestTrace(
         request=Completions((request,)), origin=ORIGIN, semconv=semconv, observed_at=0
     )
-    make_spans(provider.get_tracer("name", "1", "https://scope"), ids, trace.described())
+    make_spans(
+        provider.get_tracer("name", "1", "https://scope"), ids, trace.described()
+    )
     spans = list(made.get_finished_spans())
     assert trace.num_parts == len(spans)
     return spans

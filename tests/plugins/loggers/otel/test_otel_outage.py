@@ -55,7 +55,7 @@ class HangingExporter(SpanExporter):
         self._is_polite = is_polite
         self._result = SpanExportResult.SUCCESS
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+    def export(self, _spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.hangs.set()
         self.release.wait()
         return self._result

@@ -197,7 +197,10 @@ def test_other_exporters_are_made_by_their_names(
     assert isinstance(logger, LogExporter)
     assert logger.spans is not None
     assert logger.metrics is not None
-    exporters, envelope = Exporters(None), Envelope(Resource({}), make_scope(Semconv.VLLM))
+    exporters, envelope = (
+        Exporters(None),
+        Envelope(Resource({}), make_scope(Semconv.VLLM)),
+    )
 
     assert isinstance(
         exporters.of_spans(None, ("console",), envelope)[0], ConsoleSpanExporter

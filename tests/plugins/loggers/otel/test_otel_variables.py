@@ -96,8 +96,8 @@ BATCHES = {
 }
 
 SPECIFICATION = """
-OTEL_SDK_DISABLED OTEL_ENTITIES OTEL_RESOURCE_ATTRIBUTES OTEL_SERVICE_NAME OTEL_LOG_LEVEL
-OTEL_PROPAGATORS OTEL_TRACES_SAMPLER OTEL_TRACES_SAMPLER_ARG
+OTEL_SDK_DISABLED OTEL_ENTITIES OTEL_RESOURCE_ATTRIBUTES OTEL_SERVICE_NAME
+OTEL_LOG_LEVEL OTEL_PROPAGATORS OTEL_TRACES_SAMPLER OTEL_TRACES_SAMPLER_ARG
 OTEL_BSP_SCHEDULE_DELAY OTEL_BSP_EXPORT_TIMEOUT OTEL_BSP_MAX_QUEUE_SIZE
 OTEL_BSP_MAX_EXPORT_BATCH_SIZE
 OTEL_BLRP_SCHEDULE_DELAY OTEL_BLRP_EXPORT_TIMEOUT OTEL_BLRP_MAX_QUEUE_SIZE
@@ -177,7 +177,10 @@ EFFECTS: dict[str, Effect] = {
 """By variable a value, and what it changes."""
 
 WITH_OTHERS: dict[str, tuple[dict[str, str], Effect]] = {
-    "OTEL_TRACES_SAMPLER_ARG": ({"OTEL_TRACES_SAMPLER": "traceidratio"}, ("0.5", rules)),
+    "OTEL_TRACES_SAMPLER_ARG": (
+        {"OTEL_TRACES_SAMPLER": "traceidratio"},
+        ("0.5", rules),
+    ),
     **{
         f"OTEL_EXPORTER_OTLP_{prefix}INSECURE": (
             {"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4317"},
@@ -235,7 +238,9 @@ def test_variables_without_effect_are_named(caplog: pytest.LogCaptureFixture) ->
         name
         for name in WARNED
         if not any(
-            line.startswith((f"{name} has no effect: ", f"{name}={WARNED[name]} has no"))
+            line.startswith(
+                (f"{name} has no effect: ", f"{name}={WARNED[name]} has no")
+            )
             for line in lines
         )
     ] == []
@@ -278,7 +283,7 @@ def test_variables_of_the_environment_are_the_specifications() -> None:
     known = {*EFFECTS, *WITH_OTHERS, *WARNED}
     parts = {*OTLP, *TRANSPORT}
     groups = ("", *(f"{signal.upper()}_" for signal in Signal))
-    assert {f"OTEL_EXPORTER_OTLP_{group}{part}" for group in groups for part in parts} <= (
-        known
-    )
+    assert {
+        f"OTEL_EXPORTER_OTLP_{group}{part}" for group in groups for part in parts
+    } <= (known)
     assert set(SPECIFICATION.split()) <= known

@@ -36,5 +36,6 @@ class Batching:
         return cls(
             max_waiting=max_waiting,
             max_batch=min(max_batch, max_waiting),
-            delay_ms=integer(environment, f"{prefix}_SCHEDULE_DELAY", _DELAY_MS, 0) or 1,
+            delay_ms=integer(environment, f"{prefix}_SCHEDULE_DELAY", _DELAY_MS, 0)
+            or 1,
         )

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +27,7 @@ class Exporters:
     """Makes exporters; they connect on first use."""
 
     def __init__(self, headers: dict[str, str] | None) -> None:
-        """Makes exporters whose requests have these headers; None takes the variables'."""
+        """Makes exporters with these headers; None takes those of the variables."""
         self._headers = headers
 
     def of_spans(
@@ -75,7 +75,9 @@ class Exporters:
         module = _protocol_module(signal, endpoint.protocol)
         settings = TransportSettings.read(signal, endpoint, self._headers, os.environ)
         made = isolate(
-            lambda: getattr(module, kind)(**more, **module.arguments(endpoint, settings))
+            lambda: getattr(module, kind)(
+                **more, **module.arguments(endpoint, settings)
+            )
         )
         if isinstance(made, Failure):
             raise ConfigError(
@@ -109,10 +111,14 @@ def _by_name(signal: Signal, name: str) -> Any:
         ConfigError: It cannot be made.
     """
     [found, *_] = entry_points(group=group(signal), name=name)
-    made = isolate(lambda: found.load()())
+    made = isolate(_made, found)
     if isinstance(made, Failure):
         raise ConfigError(
             f"OTEL_{signal.upper()}_EXPORTER",
             f"{name} cannot be used: {made.summary}",
         ) from made.error
     return made
+
+
+def _made(found: EntryPoint) -> Any:
+    return found.load()()

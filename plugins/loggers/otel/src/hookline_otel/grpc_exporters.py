@@ -1,4 +1,4 @@
-"""OpenTelemetry's exporters over gRPC, with the settings and encoding of this plugin."""
+"""OpenTelemetry's exporters over gRPC, with this plugin's settings and encoding."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,7 +42,9 @@ class SpanExporter(OTLPSpanExporter):
         super().__init__(**arguments)
         self._envelope = envelope
 
-    def _translate_data(self, data: Sequence[ReadableSpan]) -> ExportTraceServiceRequest:
+    def _translate_data(
+        self, data: Sequence[ReadableSpan]
+    ) -> ExportTraceServiceRequest:
         return ExportTraceServiceRequest.FromString(self._envelope.encode(data))
 
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry's exporters over HTTP, with the settings and encoding of this plugin."""
+"""OpenTelemetry's exporters over HTTP, with this plugin's settings and encoding."""
 
 import os
 from collections.abc import Sequence

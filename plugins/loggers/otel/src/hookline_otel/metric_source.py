@@ -1,4 +1,4 @@
-"""The pushed metrics that the SDK does not count: the catalogue and GenAI histograms."""
+"""Metrics that the SDK does not count: the catalogue and GenAI histograms."""
 
 import os
 from dataclasses import replace
@@ -80,4 +80,3 @@ def make_recorder(config: EngineConfig) -> Recorder:
     metrics = replace(MetricsConfig.of(config), dialects=(OWN_DIALECT,))
     sections = {**config.sections, MetricsConfig.key: metrics}
     return Recorder(replace(config, sections=sections))
-

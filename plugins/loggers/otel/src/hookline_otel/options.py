@@ -233,7 +233,9 @@ class _Exports:
             return None, others
         endpoint = find_endpoint(signal, self._given, self._environment, self._name)
         if endpoint is None and names is not None and OTLP in names:
-            endpoint = usual_endpoint(signal, self._given, self._environment, self._name)
+            endpoint = usual_endpoint(
+                signal, self._given, self._environment, self._name
+            )
         if endpoint is None and signal is Signal.LOGS:
             raise ConfigError(
                 f"{self._name}.logs",
@@ -251,9 +253,7 @@ def _flag(option: str, text: str | None) -> bool | None:
     return text == "true"
 
 
-def _semconv(
-    option: str, text: str | None, environment: Mapping[str, str]
-) -> Semconv:
+def _semconv(option: str, text: str | None, environment: Mapping[str, str]) -> Semconv:
     """Reads the option, else what the standard's variable opts into."""
     if text is None:
         asked = (value(environment, OPT_IN) or "").lower().split(",")

@@ -13,9 +13,7 @@ _LOGGER = logging.getLogger("hookline_otel")
 class OutageLog:
     """Warns at the first failure, then at most once per `WARN_SECONDS`."""
 
-    def __init__(
-        self, signal: Signal, endpoint: Endpoint | None, clock: Clock
-    ) -> None:
+    def __init__(self, signal: Signal, endpoint: Endpoint | None, clock: Clock) -> None:
         """Logs about a signal; without an endpoint it is not sent by OTLP."""
         self._signal = signal
         self._place = "the exporter" if endpoint is None else endpoint.host

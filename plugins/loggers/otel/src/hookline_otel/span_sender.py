@@ -141,4 +141,3 @@ class HostSpanSender(Sender):
 
     def _interrupt(self) -> None:
         """Likewise."""
-

@@ -18,7 +18,7 @@ NO_REASON = "the exporter gave no reason"
 
 
 def why_failed(export: Callable[[], R], success: R) -> str | None:
-    """Exports; returns why it failed, or None. Never raises, whatever is exported by."""
+    """Exports; returns why that failed, or None. Never raises."""
     with listening() as lines:
         result = isolate(export)
     if isinstance(result, Failure):
@@ -107,4 +107,4 @@ class WatchedRecords(LogRecordExporter):
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
-        return True
+        return self._exporter.force_flush(timeout_millis)
