@@ -196,6 +196,21 @@ def test_a_propagator_that_raises_reads_nothing() -> None:
     assert TraceRules(Mad()).trace_of({"traceparent": PARENT}) == RequestTrace({})
 
 
+def test_a_sampler_that_raises_leaves_the_decision_to_the_client() -> None:
+    """And traces no request whose client leaves it open."""
+
+    class Mad(StaticSampler):
+        def should_sample(self, *_: Any, **__: Any) -> SamplingResult:
+            raise ValueError("mad")
+
+    found = TraceRules(rules().propagator, Mad(Decision.DROP))
+
+    assert found.trace_of({"traceparent": PARENT}).context == {"traceparent": PARENT}
+    context, trace_id = found.trace_of({})
+    assert context["traceparent"].endswith("-00")
+    assert not trace_id
+
+
 class Half(StaticSampler):
     """A sampler of another distribution: it takes odd traces, and leaves its mark."""
 

@@ -142,8 +142,13 @@ class TraceRules:
     def of(cls, environment: Mapping[str, str], warn: Warn = logger.warning) -> Self:
         """Returns the rules that the variables set."""
         sampler, ratio = _sampler(environment, warn)
-        names = propagator_names(environment, warn)
-        parts = [_load("opentelemetry_propagator", name)() for name in names]
+        parts: list[TextMapPropagator] = []
+        for name in propagator_names(environment, warn):
+            made = isolate(_made, "opentelemetry_propagator", name)
+            if isinstance(made, Failure):
+                warn(f"{PROPAGATORS}: {name} cannot be used: {made.summary}")
+            else:
+                parts.append(made)
         return cls(CompositePropagator(parts), sampler, ratio)
 
     def trace_of(self, headers: Mapping[str, str]) -> RequestTrace:
@@ -254,17 +259,17 @@ def _sampler(
         known = ", ".join(f"[{_PARENT_BASED}]{each}" for each in _RATIOS)
         warn(f"{_SAMPLER} is ignored: {name!r} is not installed, and none of {known}")
         return None, None
-    made = isolate(lambda: _load("opentelemetry_traces_sampler", name)(argument))
+    made = isolate(_made, "opentelemetry_traces_sampler", name, argument)
     if isinstance(made, Failure):
         warn(f"{_SAMPLER} is ignored: {name} cannot be used: {made.summary}")
         return None, None
     return made, ratio
 
 
-def _load(group: str, name: str) -> Any:
-    """Returns what an installed distribution of OpenTelemetry offers by a name."""
+def _made(group: str, name: str, *arguments: object) -> Any:
+    """Makes what an installed distribution of OpenTelemetry offers by a name."""
     [found, *_] = entry_points(group=group, name=name)
-    return found.load()
+    return found.load()(*arguments)
 
 
 def _decided(
@@ -279,7 +284,11 @@ def _decided(
         is_root: Whether there is no parent.
     """
     context = Context() if is_root else _as_context(span)
-    result = sampler.should_sample(context, span.trace_id, _SPAN_NAME, SpanKind.SERVER)
+    result = isolate(
+        sampler.should_sample, context, span.trace_id, _SPAN_NAME, SpanKind.SERVER
+    )
+    if isinstance(result, Failure):  # others' samplers may trip, too
+        return span
     return SpanContext(
         span.trace_id,
         span.span_id,
