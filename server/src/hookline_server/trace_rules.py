@@ -81,7 +81,12 @@ class Sampler(Protocol):
     """One of the SDK's samplers; the server itself does not need the SDK."""
 
     def should_sample(
-        self, parent_context: Context | None, trace_id: int, name: str, kind: SpanKind
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind,
+        /,
     ) -> SamplingResult: ...
 
 
@@ -199,7 +204,7 @@ class TraceRules:
         return carrier
 
     def _sent(self, headers: Mapping[str, str]) -> SpanContext:
-        found = isolate(self.propagator.extract, headers, Context(), _headers)
+        found = isolate(lambda: self.propagator.extract(headers, Context(), _headers))
         if isinstance(found, Failure):  # propagators of others may trip over headers
             return trace.INVALID_SPAN_CONTEXT
         return trace.get_current_span(found).get_span_context()

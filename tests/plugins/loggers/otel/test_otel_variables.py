@@ -84,7 +84,8 @@ TRANSPORT = {
     "HEADERS": "a=b",
     "TIMEOUT": "1234",
 }
-READ = {
+Look = Callable[[Mapping[str, str]], object]
+READ: dict[Signal, Look] = {
     Signal.TRACES: lambda environment: options(environment).traces,
     Signal.METRICS: lambda environment: options(environment).metrics,
     Signal.LOGS: logs,
@@ -119,7 +120,7 @@ OTEL_SEMCONV_STABILITY_OPT_IN
 """
 """All but those of OTLP exporters for each signal."""
 
-Effect = tuple[str, Callable[[Mapping[str, str]], object]]
+Effect = tuple[str, Look]
 EFFECTS: dict[str, Effect] = {
     "OTEL_SDK_DISABLED": ("true", options),
     "OTEL_RESOURCE_ATTRIBUTES": ("team=a,service.version=9", resource),
@@ -210,7 +211,10 @@ def _level() -> None:
 def test_variables_have_their_effects(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each changes what the specification says that it does; an empty one nothing."""
     faults: list[str] = []
-    cases = {name: ({}, effect) for name, effect in EFFECTS.items()} | WITH_OTHERS
+    cases: dict[str, tuple[dict[str, str], Effect]] = {
+        **{name: ({}, effect) for name, effect in EFFECTS.items()},
+        **WITH_OTHERS,
+    }
     for name, (others, (value, look)) in cases.items():
         found: list[object] = []
         for text in (None, "", value):

@@ -2,17 +2,13 @@
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import SpanContext
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _TRACE_BYTES = 16
 _SPAN_BYTES = 8
@@ -48,7 +44,7 @@ class ChosenIds(IdGenerator):
         self._next = threading.local()
 
     @contextmanager
-    def chosen(self, trace_id: int, span_id: int) -> "Iterator[None]":
+    def chosen(self, trace_id: int, span_id: int) -> Iterator[None]:
         """Within it, this thread's spans have these ids; 0 leaves one open."""
         self._next.trace_id, self._next.span_id = trace_id, span_id
         try:

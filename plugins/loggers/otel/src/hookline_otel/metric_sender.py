@@ -83,7 +83,8 @@ class CatalogueExporter(MetricExporter):
     def _whole(self, collected: MetricsData) -> MetricsData:
         [ours] = collected.resource_metrics
         counted = self._catalogue()
-        scopes, metrics = [], [*counted.metrics]
+        scopes: list[ScopeMetrics] = []
+        metrics = [*counted.metrics]
         for each in ours.scope_metrics:
             if each.scope.name == counted.scope.name:  # occurs once in a push
                 metrics += each.metrics

@@ -134,7 +134,8 @@ class HostSpanSender(Sender):
         isolate(lambda: make_spans(self._tracer, self._ids, item.described()))
 
     def _open(self) -> Callable[[], object]:
-        return getattr(self._provider, "force_flush", bool)
+        flush: Callable[[], object] = getattr(self._provider, "force_flush", bool)
+        return flush
 
     def _drop(self) -> None:
         """What waits is in the hands of the host program."""

@@ -3,7 +3,7 @@
 import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
@@ -77,7 +77,7 @@ def encode(span: ReadableSpan) -> bytes:
     return b"".join(fields)
 
 
-def _attributes(tag: bytes, found: Mapping[str, object] | None) -> list[bytes]:
+def _attributes(tag: bytes, found: Mapping[str, Any] | None) -> list[bytes]:
     if not found:
         return []
     return [attribute(tag, name, value) for name, value in found.items()]
