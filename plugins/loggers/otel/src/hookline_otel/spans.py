@@ -3,6 +3,7 @@
 import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -80,7 +81,9 @@ def encode(span: ReadableSpan) -> bytes:
 def _attributes(tag: bytes, found: Mapping[str, Any] | None) -> list[bytes]:
     if not found:
         return []
-    return [attribute(tag, name, value) for name, value in found.items()]
+    # The SDK's own mapping takes a lock for each of its items.
+    plain = found.copy() if isinstance(found, MappingProxyType) else found
+    return [attribute(tag, name, value) for name, value in plain.items()]
 
 
 def _event(event: Event) -> bytes:
