@@ -18,6 +18,8 @@ from hookline_server.logs.redaction import (
 )
 
 EventDict = MutableMapping[str, Any]
+_ON_LINES_OF_THEIR_OWN = frozenset({"exc_info", "exception", "stack"})
+"""Names of fields that structlog writes below a line of text."""
 
 
 class LineRenderer:
@@ -60,7 +62,8 @@ class LineRenderer:
         }
         if process := process_of(record):
             event["process"] = process
-        event.update(fields_of(record))
+        for name, value in fields_of(record).items():
+            event[f"{name}_" if name in _ON_LINES_OF_THEIR_OWN else name] = value
         return event
 
     def _timestamp(self, seconds: float) -> str:
