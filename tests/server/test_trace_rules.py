@@ -217,7 +217,7 @@ class Half(StaticSampler):
     def __init__(self, _: object = None) -> None:
         super().__init__(Decision.DROP)
 
-    def should_sample(  # type: ignore[override]
+    def should_sample(
         self, _: Context | None, trace_id: int, *__: object
     ) -> SamplingResult:
         takes = Decision.RECORD_AND_SAMPLE if trace_id % 2 else Decision.DROP
