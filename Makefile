@@ -16,6 +16,8 @@ PROJECTS := $(filter-out $(RAY_PROJECT),$(sort $(wildcard pyproject.toml */pypro
     tools/bench/pyproject.toml tools/pd_proxy/pyproject.toml
 DEV_PROJECTS := $(filter-out $(PROJECTS),$(sort $(wildcard tools/*/pyproject.toml)))
 EDITABLE = $(foreach project,$(1),-e ./$(patsubst %pyproject.toml,%,$(project)))
+# What distributions of these leave to their users: OTLP over gRPC, of the logger otel.
+EXTRAS := opentelemetry-exporter-otlp-proto-grpc
 # Idle processes take over tests of busy ones; tests/conftest.py has their number.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -113,7 +115,7 @@ $(VENV)/installed: $(PROJECTS) constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --upgrade 'pip>=25.1'
 	@$(UNINSTALL) hookline
-	@$(INSTALL) --constraint constraints.txt $(call EDITABLE,$(PROJECTS))
+	@$(INSTALL) --constraint constraints.txt $(call EDITABLE,$(PROJECTS)) $(EXTRAS)
 	@$(BIN)/hookline warm-up || echo "Servers compile kernels when they need them."
 	@touch $@
 

@@ -124,7 +124,7 @@ class Proxy:
 
     def _headers(self, request: web.Request, span: RouteSpan) -> Headers:
         headers = request_headers(request, self._settings.instance_key)
-        return traced(headers, span.traceparent)
+        return traced(headers, span.headers)
 
     async def _prefilled(
         self,
