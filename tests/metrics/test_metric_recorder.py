@@ -72,6 +72,7 @@ from hookline_metrics.front_end_parts import (
     ParserFailures,
     ResponseStoreStats,
     ScalingStats,
+    StreamStats,
     TextQueueStats,
     TextStats,
     UnknownFieldStats,
@@ -231,6 +232,7 @@ FRONT_END = FrontEndChanged(
             )
         ),
         ParserFailures(failures=(("tool", "hermes", 4), ("reasoning", "qwen3", 0))),
+        StreamStats(keep_alives=5),
         UnknownFieldStats(fields=(("user", 4), ("other", 1))),
         ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),)),
         ApiKeyStats(stale_seconds=90.0),
@@ -784,6 +786,7 @@ EXPECTED: dict[str, Numbers] = {
         ("reasoning", "qwen3"): 0,
     },
     "hookline_request_unknown_fields": {("user",): 4, ("other",): 1},
+    "hookline_stream_keep_alives": {(): 5},
     "hookline_stored_responses": {(): 3},
     "hookline_api_keys_stale_seconds": {(): 90.0},
     "hookline_stored_response_bytes": {(): 4096},

@@ -19,6 +19,7 @@ from hookline_metrics.front_end_parts import (
     ParserFailures,
     ResponseStoreStats,
     ScalingStats,
+    StreamStats,
     TextStats,
     UnknownFieldStats,
 )
@@ -123,6 +124,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         ConnectionStats,
         TextStats,
         ParserFailures,
+        StreamStats,
         UnknownFieldStats,
         ResponseStoreStats,
         ApiKeyStats,

@@ -118,6 +118,15 @@ class ServerSettings:
         metavar="SECONDS",
         above=0,
     )
+    sse_keep_alive_interval: float = option(
+        "Maximum silence of a streamed response, headers included; a comment, or a "
+        "ping of Anthropic's, is sent then. 0 sends none, and headers with the first "
+        "output.",
+        default=15.0,
+        group="connections",
+        metavar="SECONDS",
+        minimum=0,
+    )
     request_timeout: float | None = option(
         "Maximum time of a request of the API, from its headers to its last "
         "token; it limits the header X-Request-Timeout, too.",

@@ -10,6 +10,7 @@ from aiohttp import web
 from msgspec import UNSET
 
 from hookline.config.extensions import KV_TRANSFER
+from hookline.frontend.text_stream import StopScope
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, Slo
 from hookline.sampling_params import SamplingParams
@@ -81,6 +82,7 @@ class RequestAdmission(Generic[Body]):
         *,
         may_be_shorter: bool = False,
         pooling: PoolingParams | None = None,
+        stop_scopes: Sequence[StopScope] = (),
     ) -> PromptBatch:
         """Returns a request for each prompt; texts become tokens.
 
@@ -91,6 +93,8 @@ class RequestAdmission(Generic[Body]):
             may_be_shorter: Whether `max_tokens` may be reduced to fit the context,
                 because it is a default and not the client's value.
             pooling: How the prompts are embedded; None if text is generated.
+            stop_scopes: Where stop strings count in each prompt's text; empty if they
+                do in all of it.
 
         Raises:
             RequestError: A text is too long, not Unicode, or exceeds a limit.
@@ -140,6 +144,7 @@ class RequestAdmission(Generic[Body]):
             arrived_at=arrived_at,
             is_streamed=bool(body.stream),
             data_parallel_rank=self.data_parallel_rank,
+            stop_scopes=stop_scopes,
         )
 
 

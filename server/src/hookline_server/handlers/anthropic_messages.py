@@ -71,7 +71,8 @@ async def create_message(request: web.Request) -> web.StreamResponse:
     prompt, reading = await _read(request, body)
     params = reading.adapted(params)
     identity = admission.response_identity("msg_")
-    batch = await admission.batch(identity, [prompt], params)
+    scopes = reading.stop_scopes(params)
+    batch = await admission.batch(identity, [prompt], params, stop_scopes=scopes)
     answer = AnthropicAnswer(identity, admission.engine, reading)
     field = body.format_field if body.format else "tools"
     with format_named(field):

@@ -51,7 +51,8 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         check_kept_logprobs(params, engine.facts.model.max_model_len)
     prompt, params, reading = await read_conversation(request, body, params)
     identity = admission.response_identity("chatcmpl-")
-    batch = await admission.batch(identity, [prompt], params)
+    scopes = reading.stop_scopes(params)
+    batch = await admission.batch(identity, [prompt], params, stop_scopes=scopes)
     settings = request.app[SETTINGS].responses
     answer = ChatAnswer(identity, body, engine, reading, settings)
     field = asking_field(body) or reading.grammar_field

@@ -12,14 +12,14 @@ from hookline.outputs import RequestOutput
 from hookline.structured_outputs import PARAM
 from hookline_server.answers.answer import Answer
 from hookline_server.api_error import ApiError, as_api_error
-from hookline_server.context import ENGINE, OPEN_STREAMS
+from hookline_server.context import ENGINE, OPEN_STREAMS, SETTINGS
 from hookline_server.dialects import dialect_of
 from hookline_server.engine import OpenStream
 from hookline_server.handlers.common import json_response
 from hookline_server.heap_trimmer import HEAP
 from hookline_server.request_identity import IDENTITY
-from hookline_server.sse import EventResponse
-from hookline_server.streams import Batch, PromptBatch, merged, whole_outputs
+from hookline_server.sse import EventResponse, KeepAlive
+from hookline_server.streams import PromptBatch, merged, whole_outputs
 
 MakeWhole = Callable[[Sequence[RequestOutput]], Awaitable[msgspec.Struct]]
 MakeFailure = Callable[[ApiError], msgspec.Struct]
@@ -68,10 +68,11 @@ async def _stream(
     grammar_field: str,
     failure: MakeFailure | None,
 ) -> web.StreamResponse:
+    response, dialect = EventResponse(request), dialect_of(request)
+    if seconds := request.app[SETTINGS].sse_keep_alive_interval:
+        count = request.app[OPEN_STREAMS].count_keep_alive
+        response.keep_alive(KeepAlive(dialect.keep_alive, seconds, count))
     async with aclosing(merged(streams)) as batches:
-        # Until there is output, an error has a response of its own.
-        batch: Batch | None = await anext(batches)
-        response, dialect = EventResponse(request), dialect_of(request)
 
         def error_event(error: ApiError) -> bytes:
             if failure is not None:
@@ -79,14 +80,13 @@ async def _stream(
             return dialect.error_event(error, request[IDENTITY].request_id)
 
         try:
-            while batch is not None:
+            async for batch in batches:
                 events = (dialect.event(each) for each in answer.chunks(batch))
                 await response.write(b"".join(events))
-                batch = await anext(batches, None)
             usage = answer.usage_chunk()
             await response.write(b"" if usage is None else dialect.event(usage))
         except (ApiError, EngineDeadError, GrammarError) as error:
-            if not response.has_started:
+            if not response.has_started:  # it has a response of its own
                 raise
             if isinstance(error, GrammarError):
                 error.param = grammar_field
@@ -101,5 +101,7 @@ async def _stream(
                 request.transport.abort()
                 raise
             await response.write(error_event(deadline.error))
+        finally:
+            response.stop_keep_alive()
         await response.write(dialect.done)
         return await response.write_eof()

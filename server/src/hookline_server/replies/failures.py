@@ -30,6 +30,11 @@ class FailureCounts:
             message = "%s parser %r failed, its reply goes on as content: %s"
             _logger.error(message, kind, name, reason, exc_info=error)
 
+    @staticmethod
+    def uncounted() -> "FailureCounts":
+        """Returns counts that nobody sees, for a reply that is read twice."""
+        return _Uncounted()
+
     def stats(self) -> ParserFailures:
         """Totals since the start."""
         return ParserFailures(
@@ -37,3 +42,10 @@ class FailureCounts:
                 (kind, name, count) for (kind, name), count in self._counts.items()
             )
         )
+
+
+class _Uncounted(FailureCounts):
+    def add(
+        self, kind: ParserKind, name: str, reason: str, error: BaseException | None
+    ) -> None:
+        """Does nothing."""

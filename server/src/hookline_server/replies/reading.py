@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
 from hookline.exceptions import RequestError
+from hookline.frontend.text_stream import StopScope
 from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_server.engine import ServingEngine
+from hookline_server.protocol.completion import Prompt
 from hookline_server.protocol.tool_use import NO_TOOLS, Choice, ToolUse
+from hookline_server.replies.answer_stops import AnswerStops
+from hookline_server.replies.failures import FailureCounts
 from hookline_server.replies.forced_calls import forced_parser, forced_schema
 from hookline_server.replies.parsers import ChosenParser, ChosenParsers
 from hookline_server.replies.reply_reader import ReplyReader
@@ -34,6 +39,7 @@ class ReplyReading:
         reasons_first: Whether reasoning may precede a structured output.
         tag: Structural tag that makes calls which the model may make follow their
             schemas; None leaves them free.
+        is_chat: Whether a chat template has made the prompt.
     """
 
     use: ToolUse = NO_TOOLS
@@ -43,6 +49,7 @@ class ReplyReading:
     prompt_end: str = ""
     reasons_first: bool = False
     tag: Mapping[str, object] | None = None
+    is_chat: bool = True
 
     @property
     def needs_special_tokens(self) -> bool:
@@ -109,20 +116,31 @@ class ReplyReading:
         asked = msgspec.structs.replace(asked, reasoning=span)
         return msgspec.structs.replace(params, structured_outputs=asked)
 
-    def finish_word(
-        self, word: str, stop_reason: str | int | None, *, has_calls: bool
-    ) -> str:
+    def finish_word(self, word: str, *, has_calls: bool) -> str:
         """Returns the finish reason of a reply, given that of its text.
 
-        A reply that was cut short keeps its reason, even if it has calls; so does a
-        forced call that a stop string cuts. A named function ends with `stop`, as with
-        OpenAI.
+        A reply that was cut short keeps its reason, even if it has calls. A named
+        function ends with `stop`, as with OpenAI.
         """
-        is_cut = self.is_forced and isinstance(stop_reason, str)
         is_named = self.use.choice is Choice.NAMED
-        if not has_calls or word != "stop" or is_cut or is_named:
+        if not has_calls or word != "stop" or is_named:
             return word
         return "function_call" if self.use.is_legacy else "tool_calls"
+
+    def stop_scopes(self, params: SamplingParams) -> Sequence[StopScope]:
+        """Returns where stop strings count: none for the whole text, or one.
+
+        They end neither reasoning nor calls. As the engine has to stop where they are,
+        the reply is read there, too.
+        """
+        if not params.stop or (self.tool is None and self.reasoning is None):
+            return ()
+        silent = [
+            each and replace(each, failures=FailureCounts.uncounted())
+            for each in (self.tool, self.reasoning)
+        ]
+        again = replace(self, tool=silent[0], reasoning=silent[1])
+        return (partial(AnswerStops, make_reader=again.reader),)
 
     def reader(self) -> ReplyReader | None:
         """Returns a reader for one reply; None if its text is all content."""
@@ -133,6 +151,7 @@ class ReplyReading:
             context = ReasoningParserContext(
                 prompt_end=self.prompt_end,
                 may_call=self.tool is not None and not self.is_forced,
+                is_chat=self.is_chat,
             )
             reasoning = self.reasoning.parser(context)
         if self.tool is not None:
@@ -198,10 +217,7 @@ def reply_reading(
     tag = None
     if parsers.reasoning is None or reasons_first:
         tag = strict_tag(engine, tool, use)
-    prompt_end = ""
-    if parsers.reasoning is not None:
-        end = b"".join(map(engine.texts.token_bytes, prompt[-_PROMPT_TAIL:]))
-        prompt_end = end.decode("utf-8", "replace")
+    prompt_end = _end_of(prompt, engine) if parsers.reasoning is not None else ""
     return ReplyReading(
         use=use,
         tool=tool,
@@ -211,6 +227,36 @@ def reply_reading(
         reasons_first=reasons_first,
         tag=tag,
     )
+
+
+def completion_scopes(
+    engine: ServingEngine,
+    parsers: ChosenParsers,
+    prompts: Sequence[Prompt],
+    params: SamplingParams,
+) -> Sequence[StopScope]:
+    """Returns where stop strings count in the completion of each prompt.
+
+    They do not in reasoning that the prompt or the text begins with a tag. The client
+    gets that as part of the text.
+    """
+    if parsers.reasoning is None:
+        return ()
+    readings = [
+        ReplyReading(
+            reasoning=parsers.reasoning, prompt_end=_end_of(each, engine), is_chat=False
+        )
+        for each in prompts
+    ]
+    return [scope for each in readings for scope in each.stop_scopes(params)]
+
+
+def _end_of(prompt: Prompt, engine: ServingEngine) -> str:
+    end = prompt[-_PROMPT_TAIL:]
+    if isinstance(end, str):
+        return end
+    found = b"".join(map(engine.texts.token_bytes, end))
+    return found.decode("utf-8", "replace")
 
 
 def can_reason_first(parsers: ChosenParsers, engine: ServingEngine) -> bool:

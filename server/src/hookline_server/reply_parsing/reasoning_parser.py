@@ -17,10 +17,13 @@ class ReasoningParserContext:
             template may have begun the reasoning, or have ruled it out.
         may_call: Whether the content may have calls, one of which may end the
             reasoning.
+        is_chat: Whether a chat template has made the prompt. In other texts, reasoning
+            is only where a tag says so.
     """
 
     prompt_end: str = ""
     may_call: bool = True
+    is_chat: bool = True
 
 
 @runtime_checkable

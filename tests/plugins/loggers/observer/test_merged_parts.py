@@ -25,6 +25,7 @@ from hookline_metrics.front_end_parts import (
     ResponseStoreStats,
     ScalingStats,
     ServerAddress,
+    StreamStats,
     TextQueueStats,
     TextStats,
     UnknownFieldStats,
@@ -100,6 +101,12 @@ CASES: list[tuple[FrontEndPart, FrontEndPart, FrontEndPart, FrontEndPart]] = [
         ParserFailures(failures=(("tool", "hermes", 2),)),
         ParserFailures(failures=(("tool", "hermes", 3),)),
         ParserFailures(failures=(("tool", "hermes", 3),)),
+    ),
+    (
+        StreamStats(keep_alives=1),
+        StreamStats(keep_alives=2),
+        StreamStats(keep_alives=3),
+        StreamStats(keep_alives=3),
     ),
     (
         UnknownFieldStats(fields=(("user", 1),)),

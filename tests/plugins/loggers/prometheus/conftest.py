@@ -57,6 +57,7 @@ from hookline_metrics.front_end_parts import (
     ParserFailures,
     ResponseStoreStats,
     ScalingStats,
+    StreamStats,
     UnknownFieldStats,
 )
 from hookline_metrics.grammars import GrammarCompiling, GrammarNews, GrammarStats
@@ -181,6 +182,7 @@ SCHEDULER = SchedulerStats(
 
 PARSERS = ParserFailures(failures=(("tool", "hermes", 4),))
 
+STREAMS = StreamStats(keep_alives=3)
 UNKNOWN_FIELDS = UnknownFieldStats(fields=(("user", 4),))
 
 STORED = ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),))
@@ -254,6 +256,7 @@ def feed() -> Feed:
             FrontEndChanged(
                 parts=(
                     *(PARSERS, UNKNOWN_FIELDS, STORED, PLACED, OBSERVED, LINKED),
+                    STREAMS,
                     SCALED,
                 )
             )

@@ -74,7 +74,7 @@ class ThinkingParser(SteppedReasoningParser):
         self._is_closed = end.endswith(tags.closes)
         self._is_open = not self._is_closed and end.endswith(tags.opens)
         self.is_reasoning = self._is_open or (
-            tags.begins_by_itself and not self._is_closed
+            tags.begins_by_itself and context.is_chat and not self._is_closed
         )
 
     @property
