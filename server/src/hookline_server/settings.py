@@ -17,7 +17,9 @@ from hookline_server.response_store_settings import ResponseStoreSettings
 
 MEBIBYTE = 1024 * 1024
 KEYS = "API keys"
-HEADERS_WITH_SECRETS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
+HEADERS_WITH_SECRETS = (
+    *("api-key", "authorization", "cookie", "proxy-authorization", "x-api-key"),
+)
 MOST_API_SERVERS = 32
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")

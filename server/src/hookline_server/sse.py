@@ -26,12 +26,12 @@ class KeepAlive(NamedTuple):
     """What is sent in a stream that waits.
 
     Attributes:
-        data: What is sent.
+        data: Returns what is sent.
         seconds: Maximum silence.
         sent: Called whenever it has been sent.
     """
 
-    data: bytes
+    data: Callable[[], bytes]
     seconds: float
     sent: Callable[[], None]
 
@@ -47,7 +47,10 @@ class EventResponse:
     Until then an error can still have its own status.
     """
 
-    def __init__(self, request: web.Request) -> None:
+    def __init__(
+        self, request: web.Request, keep_alive: KeepAlive | None = None
+    ) -> None:
+        """Sends nothing yet, but what keeps it alive until `stop_keep_alive`."""
         self._request = request
         self._response = web.StreamResponse(
             headers={
@@ -60,9 +63,12 @@ class EventResponse:
         self._loop = asyncio.get_running_loop()
         self._written_at: float | None = None
         self._is_writing = False
-        self._keep_alive: KeepAlive | None = None
+        self._keep_alive = keep_alive
         self._timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
+        if keep_alive is not None:
+            first = min(keep_alive.seconds, FIRST_SECONDS)
+            self._timer = self._loop.call_later(first, self._look, keep_alive)
 
     @property
     def has_started(self) -> bool:
@@ -94,19 +100,13 @@ class EventResponse:
         self._is_writing = False
         self._written_at = self._loop.time()
 
-    def keep_alive(self, keep_alive: "KeepAlive") -> None:
-        """Sends something whenever the stream has been silent, until it ends."""
-        self._keep_alive = keep_alive
-        first = min(keep_alive.seconds, FIRST_SECONDS)
-        self._timer = self._loop.call_later(first, self._look, keep_alive)
-
     def stop_keep_alive(self) -> None:
         """Sends nothing more by itself; may be called twice."""
         self._keep_alive = None
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self, keep_alive: "KeepAlive") -> None:
+    def _look(self, keep_alive: KeepAlive) -> None:
         """Sends something if it is time; else looks again when it may be."""
         now = self._loop.time()
         due = now if self._written_at is None else self._written_at + keep_alive.seconds
@@ -117,9 +117,9 @@ class EventResponse:
         else:
             self._sending = self._loop.create_task(self._send(keep_alive))
 
-    async def _send(self, keep_alive: "KeepAlive") -> None:
+    async def _send(self, keep_alive: KeepAlive) -> None:
         try:
-            await self.write(keep_alive.data)
+            await self.write(keep_alive.data())
         except ConnectionError:  # the handler is cancelled, too
             return
         finally:

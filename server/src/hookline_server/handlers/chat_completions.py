@@ -23,6 +23,7 @@ from hookline_server.protocol.generation import (
     check_sizes,
     sampling_params,
 )
+from hookline_server.protocol.reasoning_switches import with_switches
 from hookline_server.protocol.structured_outputs import asking_field
 
 
@@ -39,7 +40,7 @@ from hookline_server.protocol.structured_outputs import asking_field
 async def chat_completions(request: web.Request) -> web.StreamResponse:
     """Generates replies to a conversation."""
     admission = await admit(request, ChatRequest, check)
-    engine, body = admission.engine, admission.body
+    engine, body = admission.engine, with_switches(admission.body)
     check_sizes(body, engine.facts.model.vocab_size)
     params = sampling_params(
         body,

@@ -68,23 +68,28 @@ async def _stream(
     grammar_field: str,
     failure: MakeFailure | None,
 ) -> web.StreamResponse:
-    response, dialect = EventResponse(request), dialect_of(request)
+    keep_alive = None
     if seconds := request.app[SETTINGS].sse_keep_alive_interval:
         count = request.app[OPEN_STREAMS].count_keep_alive
-        response.keep_alive(KeepAlive(dialect.keep_alive, seconds, count))
+        keep_alive = KeepAlive(lambda: dialect_of(request).keep_alive, seconds, count)
+    response = EventResponse(request, keep_alive)
+
+    def error_event(error: ApiError) -> bytes:
+        dialect = dialect_of(request)
+        if failure is not None:
+            return dialect.event(failure(error))
+        return dialect.error_event(error, request[IDENTITY].request_id)
+
     async with aclosing(merged(streams)) as batches:
-
-        def error_event(error: ApiError) -> bytes:
-            if failure is not None:
-                return dialect.event(failure(error))
-            return dialect.error_event(error, request[IDENTITY].request_id)
-
         try:
+            dialect = None
             async for batch in batches:
-                events = (dialect.event(each) for each in answer.chunks(batch))
+                dialect = dialect or dialect_of(request)
+                events = map(dialect.event, answer.chunks(batch))
                 await response.write(b"".join(events))
             usage = answer.usage_chunk()
-            await response.write(b"" if usage is None else dialect.event(usage))
+            if usage is not None:
+                await response.write(dialect_of(request).event(usage))
         except (ApiError, EngineDeadError, GrammarError) as error:
             if not response.has_started:  # it has a response of its own
                 raise
@@ -103,5 +108,5 @@ async def _stream(
             await response.write(error_event(deadline.error))
         finally:
             response.stop_keep_alive()
-        await response.write(dialect.done)
+        await response.write(dialect_of(request).done)
         return await response.write_eof()

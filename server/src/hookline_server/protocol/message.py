@@ -124,7 +124,7 @@ def _text(message: ChatMessage, place: str) -> str:
     if content is None:
         if message.role == "assistant":
             return message.refusal or ""
-        if message.role == "function":
+        if message.role in ("function", "tool"):  # it has returned nothing
             return ""
         raise RequestError(f"{place} is missing", param=place)
     if isinstance(content, str):
