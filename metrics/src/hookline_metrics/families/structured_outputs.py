@@ -19,7 +19,7 @@ from hookline_metrics.readings import (
     one,
 )
 
-OUTCOMES = ("compiled", "refused", "limit", "failed")
+OUTCOMES = ("compiled", "loosened", "refused", "limit", "failed")
 
 
 def _of_step(
@@ -43,7 +43,8 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
         name="hookline_structured_output_grammars",
         kind=Kind.COUNTER,
         unit="grammars",
-        help="Grammars whose compiling has ended, by outcome: compiled, refused (wrong "
+        help="Grammars whose compiling has ended, by outcome: compiled, loosened (without "
+        "what no backend can follow of functions that are not strict), refused (wrong "
         "or not supported), limit (it takes too much time or memory) or failed (by a "
         "fault of the backend).",
         labels=(Label("outcome", OUTCOMES),),

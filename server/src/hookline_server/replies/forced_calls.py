@@ -1,16 +1,20 @@
 """Calls that a request forces: the grammar for them, and what their text says.
 
-The model writes JSON that the tools' schemas constrain, whatever its own format is: the
-arguments of a named function, or a list of calls.
+Where the model's own format cannot be forced (see `strict_calls`), it writes JSON that
+the tools' schemas constrain: the arguments of a named function, or a list of calls.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from hookline_server.protocol.tool_use import Choice, ToolUse
+from hookline_server.protocol.tools import Tool
 from hookline_server.replies.failures import FailureCounts
-from hookline_server.replies.parsers import ChosenParser
+from hookline_server.replies.parsers import ChosenParser, MakeCallId
 from hookline_server.reply_parsing.call_object import CallObject
+from hookline_server.reply_parsing.parts import CallBegun
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 
 def forced_schema(use: ToolUse) -> Mapping[str, object]:
@@ -44,22 +48,54 @@ def forced_schema(use: ToolUse) -> Mapping[str, object]:
     }
 
 
-def forced_parser(use: ToolUse, failures: FailureCounts) -> ChosenParser:
-    """Returns the parser for the text of forced calls."""
+def loose_parts(use: ToolUse) -> tuple[str, ...]:
+    """Returns pointers to the schemas in a forced one that need not be followed."""
+    if use.choice is Choice.NAMED:
+        return ("",) if any(_is_loose(each, use.name) for each in use.tools) else ()
+    return tuple(
+        f"/$defs/tool{index}"
+        for index, tool in enumerate(use.tools)
+        if _is_loose(tool, tool.name)
+    )
+
+
+def _is_loose(tool: Tool, name: str | None) -> bool:
+    return tool.name == name and not tool.strict
+
+
+def forced_parser(
+    use: ToolUse, failures: FailureCounts, call_ids: MakeCallId
+) -> ChosenParser:
+    """Returns the parser for the text of forced calls, given what makes their ids."""
     is_named = use.choice is Choice.NAMED
+    kind = NamedCallParser if is_named else RequiredCallsParser
     return ChosenParser(
         kind="tool",
         name="forced",
-        make=NamedCallParser if is_named else RequiredCallsParser,
+        make=partial(kind, call_ids=call_ids),
         needs_special_tokens=False,
         failures=failures,
     )
 
 
-class NamedCallParser(SteppedToolParser):
-    """Takes the whole text for the arguments of the named function."""
+class _ForcedParser(SteppedToolParser):
+    """Reads calls, whose ids the server makes."""
 
     needs_special_tokens = False
+
+    def __init__(self, context: ToolParserContext, call_ids: MakeCallId) -> None:
+        super().__init__(context)
+        self._call_ids = call_ids
+        self._num_calls = 0
+
+    def begin_call(self, name: str, call_id: str | None = None) -> CallBegun:
+        call_id = call_id or self._call_ids(name, self._num_calls)
+        self._num_calls += 1
+        return super().begin_call(name, call_id)
+
+
+class NamedCallParser(_ForcedParser):
+    """Takes the whole text for the arguments of the named function."""
 
     def steps(self) -> ToolSteps[None]:
         yield from self.reader.skip_space()
@@ -71,10 +107,8 @@ class NamedCallParser(SteppedToolParser):
             yield from self.reader.take_all()
 
 
-class RequiredCallsParser(SteppedToolParser):
+class RequiredCallsParser(_ForcedParser):
     """`[{"name": "f", "parameters": {"a": 1}}, …]`."""
-
-    needs_special_tokens = False
 
     def steps(self) -> ToolSteps[None]:
         yield from self.reader.skip_space()

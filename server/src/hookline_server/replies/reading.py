@@ -15,10 +15,14 @@ from hookline_server.protocol.completion import Prompt
 from hookline_server.protocol.tool_use import NO_TOOLS, Choice, ToolUse
 from hookline_server.replies.answer_stops import AnswerStops
 from hookline_server.replies.failures import FailureCounts
-from hookline_server.replies.forced_calls import forced_parser, forced_schema
-from hookline_server.replies.parsers import ChosenParser, ChosenParsers
+from hookline_server.replies.forced_calls import (
+    forced_parser,
+    forced_schema,
+    loose_parts,
+)
+from hookline_server.replies.parsers import ChosenParser, ChosenParsers, MakeCallId
 from hookline_server.replies.reply_reader import ReplyReader
-from hookline_server.replies.strict_calls import strict_tag
+from hookline_server.replies.strict_calls import forced_tag, loose_tags, strict_tag
 from hookline_server.reply_parsing.reasoning_parser import ReasoningParserContext
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
@@ -37,8 +41,9 @@ class ReplyReading:
         shows_reasoning: Whether the client gets the reasoning.
         prompt_end: The prompt's last characters.
         reasons_first: Whether reasoning may precede a structured output.
-        tag: Structural tag that makes calls which the model may make follow their
-            schemas; None leaves them free.
+        tag: Structural tag that makes calls in the model's own format follow their
+            schemas; None leaves them free, or forces them as JSON.
+        past_calls: Number of calls in the conversation before.
         is_chat: Whether a chat template has made the prompt.
     """
 
@@ -49,6 +54,7 @@ class ReplyReading:
     prompt_end: str = ""
     reasons_first: bool = False
     tag: Mapping[str, object] | None = None
+    past_calls: int = 0
     is_chat: bool = True
 
     @property
@@ -100,10 +106,12 @@ class ReplyReading:
 
     def _grammar_of_calls(self) -> StructuredOutputsParams:
         if self.tag is not None:
-            return StructuredOutputsParams(structural_tag=self.tag)
+            loose = loose_tags(self.tag, self.use) if self.is_forced else ()
+            return StructuredOutputsParams(structural_tag=self.tag, loose=loose)
         return StructuredOutputsParams(
             json=forced_schema(self.use),
             disable_any_whitespace=True,  # models get stuck in it
+            loose=loose_parts(self.use),
         )
 
     def _with_reasoning(self, params: SamplingParams) -> SamplingParams:
@@ -160,7 +168,8 @@ class ReplyReading:
                 for tool in self.use.tools
                 if self.use.name in (None, tool.name)
             }
-            tools = self.tool.parser(ToolParserContext(tools=schemas))
+            known = ToolParserContext(tools=schemas, past_calls=self.past_calls)
+            tools = self.tool.parser(known)
         return ReplyReader(reasoning, tools, is_parallel=self.use.is_parallel)
 
 
@@ -199,23 +208,27 @@ def reply_reading(
     *,
     shows_reasoning: bool,
     continues: bool = False,
+    past_calls: int = 0,
 ) -> ReplyReading:
     """Returns how the replies to a prompt are read.
 
-    Where reasoning cannot precede a grammar, forced calls take up the whole text. A
-    continuation of a message is content, like the message.
+    Calls are forced in the model's own format if that can be. Where reasoning cannot
+    precede a grammar, they take up the whole text. A continuation of a message is
+    content, like the message.
     """
     if continues:
         parsers = replace(parsers, reasoning=None)
     is_forced = use.choice in (Choice.REQUIRED, Choice.NAMED)
     reasons_first = can_reason_first(parsers, engine)
     tool = parsers.tool if use.choice is Choice.AUTO else None
-    if is_forced:
-        tool = forced_parser(use, parsers.failures)
-        if not reasons_first:
-            return ReplyReading(use=use, tool=tool)
     tag = None
-    if parsers.reasoning is None or reasons_first:
+    if is_forced:
+        tool, tag = parsers.tool, forced_tag(engine, parsers.tool, use)
+        if tool is None or tag is None:
+            tool = forced_parser(use, parsers.failures, _call_ids(tool, past_calls))
+        if not reasons_first:
+            return ReplyReading(use=use, tool=tool, tag=tag, past_calls=past_calls)
+    elif parsers.reasoning is None or reasons_first:
         tag = strict_tag(engine, tool, use)
     prompt_end = _end_of(prompt, engine) if parsers.reasoning is not None else ""
     return ReplyReading(
@@ -226,7 +239,15 @@ def reply_reading(
         prompt_end=prompt_end,
         reasons_first=reasons_first,
         tag=tag,
+        past_calls=past_calls,
     )
+
+
+def _call_ids(parser: ChosenParser | None, past_calls: int) -> MakeCallId:
+    """Returns what makes ids that the templates of a parser's models accept."""
+    if parser is None:
+        return lambda _name, _index: None
+    return parser.call_ids(ToolParserContext(tools={}, past_calls=past_calls))
 
 
 def completion_scopes(

@@ -14,9 +14,11 @@ class ToolParserContext:
     Attributes:
         tools: JSON schema of each function's arguments, by the function's name;
             read-only.
+        past_calls: Number of calls in the conversation before the reply.
     """
 
     tools: Mapping[str, Mapping[str, object]]
+    past_calls: int = 0
 
 
 @runtime_checkable
@@ -47,6 +49,18 @@ class ToolParser(Protocol):
 
     def finish(self) -> Sequence[ToolPart]:
         """Called once, after the last piece; returns the remaining parts."""
+        ...
+
+
+@runtime_checkable
+class NamesCalls(Protocol):
+    """The additional interface of a parser whose chat templates want ids of a form.
+
+    Calls that the server forces get such ids, whatever the model has written.
+    """
+
+    def call_id(self, name: str, index: int) -> str:
+        """Returns an id of the reply's call number `index`, from 0, of a function."""
         ...
 
 

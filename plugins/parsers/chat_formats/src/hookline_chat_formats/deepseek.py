@@ -139,6 +139,14 @@ class KimiParser(DeepSeekV31Parser):
 
     tokens = _KIMI
 
+    def __init__(self, context: ToolParserContext) -> None:
+        super().__init__(context)
+        self._past_calls = context.past_calls
+
+    def call_id(self, name: str, index: int) -> str:
+        """See `NamesCalls`; calls are numbered through the conversation."""
+        return f"functions.{name}:{self._past_calls + index}"
+
     def structural_tag(self, strict: Collection[str]) -> None:
         """Its calls have numbers, which no tag's start can have."""
 

@@ -23,6 +23,10 @@ class MistralParser(SteppedToolParser):
     Since version 11 it is `[TOOL_CALLS]f[ARGS]{…}` for each call.
     """
 
+    def call_id(self, name: str, index: int) -> str:  # noqa: ARG002
+        """See `NamesCalls`."""
+        return _make_id()
+
     def steps(self) -> ToolSteps[None]:
         while (marker := (yield from self.content_until(_CALLS))) is not None:
             yield from self.reader.skip_space()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from hookline_grammars.compiling_fork import CompilingFork
+from hookline_grammars.loosening import loosened
 from hookline_grammars.messages import (
     ENDED,
     Attempt,
@@ -17,6 +18,7 @@ from hookline_grammars.messages import (
     Reply,
     too_slow,
 )
+from hookline_grammars.spec import GrammarSpec
 from hookline_processes.owner import Owner
 
 TRIAL_SHARE = 0.2
@@ -45,6 +47,7 @@ class Compiler:
         self._names = names
         self._serve = serve
         self._cpu_seconds = cpu_seconds
+        self._left = self._spent = 0.0
         self._fork: CompilingFork | None = None
         self._decoder: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
@@ -54,30 +57,79 @@ class Compiler:
         A backend that exceeds its share of the time, or its memory, only refuses the
         grammar: what explodes in one of them may be small in the next. In a trial, what
         exceeds the time is refused at once: the next one must not take it over then.
+        A grammar that all of them refuse is loosened, if it may be.
         """
+        self._left, self._spent = self._cpu_seconds, 0.0
+        if order.is_trial:
+            self._left *= TRIAL_SHARE
+        everyone = range(len(self._names))
+        reply = self._tried(order, owner, everyone)
+        if isinstance(reply, Compiled) or reply.is_slow or not order.spec.loose:
+            return reply
+        try:
+            found = [(*self._loosened(order, owner, each), each) for each in everyone]
+        except TimeoutError:
+            reason = too_slow(self._cpu_seconds)
+            return Refused(reason, self._spent, is_limit=True, is_slow=True)
+        except (LookupError, TypeError, ValueError):  # a pointer to nothing
+            return reply
+        for spec, _, index in sorted(found, key=lambda each: each[1]):
+            attempt = msgspec.structs.replace(order, spec=spec)
+            looser = self._tried(attempt, owner, (index,))
+            if isinstance(looser, Compiled):
+                return msgspec.structs.replace(looser, is_loosened=True)
+            if looser.is_slow:
+                return looser
+        return msgspec.structs.replace(reply, seconds=self._spent)
+
+    def _tried(
+        self, order: Order, owner: socket.socket, indices: Sequence[int]
+    ) -> Compiled | Refused:
+        """Returns what the first of these backends makes of a grammar."""
         reasons: list[str] = []
         is_limit = False
-        left, spent = self._cpu_seconds, 0.0
-        if order.is_trial:
-            left *= TRIAL_SHARE
-        for index in range(len(self._names)):
-            is_last = index == len(self._names) - 1
+        for index in indices:
+            is_last = index == indices[-1]
+            left = self._left
             share = left if is_last or order.is_trial else left * _SHARE
             share = max(share, _LEAST_SECONDS)
             begun = time.perf_counter()
             reply = self._attempt(Attempt(index, share, order.spec), owner)
             seconds = time.perf_counter() - begun
-            spent += seconds
-            left -= min(share, seconds)
+            self._spent += seconds
+            self._left -= min(share, seconds)
             if isinstance(reply, Compiled):
-                return Compiled(reply.data, spent, reply.backend)
+                return Compiled(reply.data, self._spent, reply.backend)
             if order.is_trial and reply.is_slow:
-                return Refused(reply.reason, spent, is_limit=True, is_slow=True)
+                return Refused(reply.reason, self._spent, is_limit=True, is_slow=True)
             reasons.append(self._reason(index, reply))
             is_limit |= reply.is_limit
             if reply.is_final:
                 break
-        return Refused("; ".join(reasons), spent, is_limit=is_limit)
+        return Refused("; ".join(reasons), self._spent, is_limit=is_limit)
+
+    def _loosened(
+        self, order: Order, owner: socket.socket, index: int
+    ) -> tuple[GrammarSpec, int]:
+        """Returns a grammar that a backend may take, and how many parts are looser.
+
+        Raises:
+            TimeoutError: It takes more time than a trial has.
+        """
+
+        def takes(spec: GrammarSpec) -> bool:
+            is_slow = self._left <= 0
+            if not is_slow:
+                attempt = msgspec.structs.replace(order, spec=spec)
+                reply = self._tried(attempt, owner, (index,))
+                if isinstance(reply, Compiled):
+                    return True
+                is_slow = reply.is_slow
+            if is_slow and order.is_trial:
+                raise TimeoutError
+            return False
+
+        return loosened(order.spec, takes)
 
     def kill(self) -> None:
         """Kills the fork, from another thread, before the process ends."""

@@ -79,12 +79,14 @@ def _close(schema: object) -> None:
 
 
 def _of_tag(tag: dict[str, Any], spec: GrammarSpec) -> Any:
-    """Accepts vLLM's older form and `triggered_tags`."""
+    """Accepts vLLM's older form, `triggered_tags` and `tags_with_separator`."""
     if "structures" in tag:
         found = [(each, each["schema"]) for each in tag["structures"]]
         triggers = tag["triggers"]
     else:
         inner = tag.get("format", {})
+        if inner.get("type") == "tags_with_separator":
+            return LLMatcher.grammar_from_lark(_of_list(inner, spec))
         if inner.get("type") != "triggered_tags":
             raise ValueError("only structural tags of the type 'triggered_tags' are")
         found = [(each, _schema_of(each["content"])) for each in inner["tags"]]
@@ -94,9 +96,7 @@ def _of_tag(tag: dict[str, Any], spec: GrammarSpec) -> Any:
         fitting = [one for one in triggers if each["begin"].startswith(one)]
         if not fitting:
             raise ValueError(f"no trigger begins {each['begin']!r}")
-        check_schema(schema)
-        if not spec.additional_properties:
-            _close(schema)
+        _prepare(schema, spec)
         made = StructTag(
             trigger=_as_text(fitting[0]),
             begin=each["begin"],
@@ -105,6 +105,35 @@ def _of_tag(tag: dict[str, Any], spec: GrammarSpec) -> Any:
         )
         tags.append(made)
     return StructTag.to_grammar(tags)
+
+
+def _of_list(inner: dict[str, Any], spec: GrammarSpec) -> str:
+    """Returns a Lark grammar of tags between separators, and nothing else."""
+    rules, names = [], []
+    for index, tag in enumerate(inner["tags"]):
+        schema = _schema_of(tag["content"])
+        _prepare(schema, spec)
+        compact = {**schema, "x-guidance": {"whitespace_flexible": False}}
+        body = f"%json {json.dumps(compact)}"
+        texts = [_quoted(tag["begin"]), body, _quoted(tag["end"])]
+        names.append(f"tag_{index}")
+        rules.append(f"tag_{index}: {' '.join(filter(None, texts))}")
+    more = f"({_quoted(inner.get('separator', ''))} tag)*"
+    start = "tag" if inner.get("stop_after_first") else f"tag {more}"
+    if not inner.get("at_least_one"):
+        start = f"({start})?"
+    lines = ["%llguidance {}", f"start: {start}", f"tag: {' | '.join(names)}", *rules]
+    return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False) if text else ""
+
+
+def _prepare(schema: dict[str, Any], spec: GrammarSpec) -> None:
+    check_schema(schema)
+    if not spec.additional_properties:
+        _close(schema)
 
 
 def _as_text(trigger: str) -> str:
