@@ -16,6 +16,7 @@ from hookline_server.protocol.tool_use import NO_TOOLS, Choice, ToolUse
 from hookline_server.replies.answer_stops import AnswerStops
 from hookline_server.replies.failures import FailureCounts
 from hookline_server.replies.forced_calls import (
+    calls_grammar,
     forced_parser,
     forced_schema,
     loose_parts,
@@ -105,14 +106,11 @@ class ReplyReading:
         return self._with_reasoning(params)
 
     def _grammar_of_calls(self) -> StructuredOutputsParams:
-        if self.tag is not None:
-            loose = loose_tags(self.tag, self.use) if self.is_forced else ()
-            return StructuredOutputsParams(structural_tag=self.tag, loose=loose)
-        return StructuredOutputsParams(
-            json=forced_schema(self.use),
-            disable_any_whitespace=True,  # models get stuck in it
-            loose=loose_parts(self.use),
-        )
+        if self.tag is None:
+            schema, loose = forced_schema(self.use), loose_parts(self.use)
+            return calls_grammar(schema, loose, is_tag=False)
+        loose = loose_tags(self.tag, self.use) if self.is_forced else ()
+        return calls_grammar(self.tag, loose, is_tag=True)
 
     def _with_reasoning(self, params: SamplingParams) -> SamplingParams:
         """Lets the model reason before a structured output."""

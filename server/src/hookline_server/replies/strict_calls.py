@@ -9,6 +9,7 @@ from typing import Any
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.tool_use import Choice, ToolUse
 from hookline_server.protocol.tools import Tool
+from hookline_server.replies.forced_calls import without_notes
 from hookline_server.replies.parsers import ChosenParser
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
@@ -57,7 +58,7 @@ def forced_tag(
 
 def loose_tags(tag: Tag, use: ToolUse) -> tuple[str, ...]:
     """Returns pointers to the schemas in a forced tag that need not be followed."""
-    strict = [tool.parameters for tool in use.tools if tool.strict]
+    strict = [without_notes(tool.parameters) for tool in use.tools if tool.strict]
     return tuple(
         pointer for pointer, schema in _schemas(tag, "") if schema not in strict
     )
@@ -75,7 +76,7 @@ def _tag(
         or not engine.facts.structured_outputs
     ):
         return None
-    schemas = {tool.name: tool.parameters for tool in tools}
+    schemas = {tool.name: without_notes(tool.parameters) for tool in tools}
     tag = parser.structural_tag(ToolParserContext(tools=schemas), strict)
     if tag is None or any(
         special in text
