@@ -9,7 +9,6 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from hookline_server.app import create_app
 from hookline_server.replies.settings import ReplySettings
-from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.respelling import fixed_paths, meant_path
 from hookline_server.settings import ServerSettings
 from hookline_server.sites import around
@@ -66,16 +65,17 @@ async def test_odd_paths_are_served_as_their_own() -> None:
     engine = FakeEngine()
     app = create_app(engine, ServerSettings(api_key="k"))
     server = TestServer(app)
-    await server.start_server(handler_args=HANDLER_ARGS)
+    await server.start_server()
     assert server.handler is not None
     paths = fixed_paths(app.router.resources())
     server.handler.request_handler = around(server.handler.request_handler, paths)
     key = {"Authorization": "Bearer k"}
     body = {"messages": HELLO, "max_tokens": 9}
     async with TestClient(server) as client:
+        doubled = f"{server.make_url('/')}/v1/messages/"
         found = [
             (await client.post("/chat/completions", json=body, headers=key)).status,
-            (await client.post("//v1/messages/", json=body, headers=key)).status,
+            (await client.session.post(doubled, json=body, headers=key)).status,
             (await client.post("/completion", json={"prompt": "a"})).status,
             (await client.get("/models/?x=1", headers=key)).status,
             (await client.head("/")).status,

@@ -105,6 +105,8 @@ class EventResponse:
         self._keep_alive = None
         if self._timer is not None:
             self._timer.cancel()
+        if self._sending is not None:
+            self._sending.cancel()  # what has been written stays
 
     def _look(self, keep_alive: KeepAlive) -> None:
         """Sends something if it is time; else looks again when it may be."""

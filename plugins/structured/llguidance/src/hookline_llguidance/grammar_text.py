@@ -6,7 +6,12 @@ from typing import Any
 from llguidance import LLMatcher, StructTag, grammar_from
 
 from hookline.structured_outputs import GrammarKind
-from hookline_grammars.json_schemas import every_schema, formats_as_patterns
+from hookline_grammars.json_schemas import (
+    every_schema,
+    formats_as_patterns,
+    most_space,
+)
+from hookline_grammars.pattern_parts import without_line_ends
 from hookline_grammars.spec import GrammarSpec
 from hookline_llguidance.schema_check import check_schema
 
@@ -32,7 +37,7 @@ def _grammar(spec: GrammarSpec) -> Any:
         case GrammarKind.JSON | GrammarKind.JSON_OBJECT:
             return _of_schema(json.loads(source or '{"type": "object"}'), spec)
         case GrammarKind.REGEX:
-            return LLMatcher.grammar_from_regex(source)
+            return LLMatcher.grammar_from_regex(without_line_ends(source))
         case GrammarKind.CHOICE:
             texts = json.loads(source)
             quoted = [json.dumps(each, ensure_ascii=False) for each in texts]
@@ -49,12 +54,17 @@ def _grammar(spec: GrammarSpec) -> Any:
 def _of_schema(schema: dict[str, Any], spec: GrammarSpec) -> Any:
     check_schema(schema)
     formats_as_patterns(schema)
+    for each in every_schema(schema):
+        if isinstance(pattern := each.get("pattern"), str):
+            each["pattern"] = without_line_ends(pattern)
     _leave_unknown_formats(schema)
     if not spec.additional_properties:
         _close(schema)
     options: dict[str, Any] = {"whitespace_flexible": spec.any_whitespace}
     if spec.whitespace_pattern is not None:
         options["whitespace_pattern"] = spec.whitespace_pattern
+    elif spec.any_whitespace:
+        options["whitespace_pattern"] = _space(most_space(schema))
     return LLMatcher.grammar_from_json_schema(schema, overrides=options)
 
 
@@ -100,7 +110,7 @@ def _of_tag(tag: dict[str, Any], spec: GrammarSpec) -> Any:
         made = StructTag(
             trigger=_as_text(fitting[0]),
             begin=each["begin"],
-            grammar=schema,
+            grammar={**schema, **_NARROW},
             end=each["end"],
         )
         tags.append(made)
@@ -113,8 +123,7 @@ def _of_list(inner: dict[str, Any], spec: GrammarSpec) -> str:
     for index, tag in enumerate(inner["tags"]):
         schema = _schema_of(tag["content"])
         _prepare(schema, spec)
-        compact = {**schema, "x-guidance": {"whitespace_flexible": False}}
-        body = f"%json {json.dumps(compact)}"
+        body = f"%json {json.dumps({**schema, **_NARROW})}"
         texts = [_quoted(tag["begin"]), body, _quoted(tag["end"])]
         names.append(f"tag_{index}")
         rules.append(f"tag_{index}: {' '.join(filter(None, texts))}")
@@ -124,6 +133,14 @@ def _of_list(inner: dict[str, Any], spec: GrammarSpec) -> str:
         start = f"({start})?"
     lines = ["%llguidance {}", f"start: {start}", f"tag: {' | '.join(names)}", *rules]
     return "\n".join(lines)
+
+
+def _space(most: int) -> str:
+    return f"[ \\t\\n\\r]{{1,{most}}}"
+
+
+_NARROW = {"x-guidance": {"whitespace_pattern": _space(2)}}
+"""Keeps models from losing themselves in white space."""
 
 
 def _quoted(text: str) -> str:
