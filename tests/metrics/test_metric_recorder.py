@@ -652,6 +652,7 @@ EXPECTED: dict[str, Numbers] = {
     },
     "hookline_structured_output_grammars": {
         ("compiled",): 2,
+        ("loosened",): 0,
         ("refused",): 0,
         ("limit",): 1,
         ("failed",): 0,
