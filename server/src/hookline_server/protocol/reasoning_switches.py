@@ -58,6 +58,10 @@ def with_switches(request: ChatRequest) -> ChatRequest:
     }
     if not found:
         return request
+    for name, each in found.items():
+        if each.budget is not None and each.budget < -1:
+            reason = f"{name}: a budget must be at least 0, or -1 for none"
+            raise RequestError(reason, param=name)
     states = {each.is_on for each in found.values()} - {None}
     if len(states) > 1:
         names = " and ".join(found)
