@@ -39,7 +39,14 @@ TEXTS: list[tuple[str | None, str | None, str, list[str], str, str | None]] = [
     (None, "hermes", "a <tool_c STOP", ["STOP", "<tool_call>"], "a <tool_c ", "STOP"),
     (None, "hermes", "ab" + CALL + "c", ["abc"], "abc", None),
     ("qwen3", "hermes", f"<think>STOP</think>{CALL}", ["STOP"], "", None),
-    ("qwen3", "qwen3_coder", "<think>x\n\n</think>y\n\nObs:", ["\nObs"], "y\n", "\nObs"),
+    (
+        "qwen3",
+        "qwen3_coder",
+        "<think>x\n\n</think>y\n\nObs:",
+        ["\nObs"],
+        "y\n",
+        "\nObs",
+    ),
     (None, "mistral", '[TOOL_CALLS][{"name":"f","arguments":{}}]', ["f"], "", None),
 ]
 

@@ -173,7 +173,10 @@ SWITCHES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"thinking": {"type": "adaptive"}}, {}),
     ({"thinking": True, "thinking_budget": 5}, {"on": True, "budget": 5}),
     ({"reasoning": {"enabled": False}}, {"on": False}),
-    ({"reasoning": {"effort": "high", "max_tokens": 9}}, {"effort": "high", "budget": 9}),
+    (
+        {"reasoning": {"effort": "high", "max_tokens": 9}},
+        {"effort": "high", "budget": 9},
+    ),
     ({"reasoning": {"effort": "none"}}, {"on": False, "effort": "none"}),
     ({"reasoning": {"effort": "low"}, "reasoning_effort": "high"}, {"effort": "high"}),
     (

@@ -122,9 +122,7 @@ async def test_calls_are_forced_in_the_models_own_markup() -> None:
     engine, one = engine_of(*text), engine_of(*text)
 
     [call] = await called("hermes", engine, tool_choice="required")
-    [named] = await called(
-        "hermes", one, tool_choice=NAMED, parallel_tool_calls=False
-    )
+    [named] = await called("hermes", one, tool_choice=NAMED, parallel_tool_calls=False)
 
     assert call["function"] == {"name": "weather", "arguments": '{"city": "Oslo"}'}
     assert named["function"] == call["function"]
@@ -146,14 +144,20 @@ async def test_only_the_schemas_of_strict_functions_must_be_followed() -> None:
     settings = ServerSettings(replies=ReplySettings(tool_call_parser="hermes"))
     body = {"messages": HELLO, "tools": TOOLS}
     async with client_of(engine, settings) as client:
-        await client.post("/v1/chat/completions", json={**body, "tool_choice": "required"})
+        await client.post(
+            "/v1/chat/completions", json={**body, "tool_choice": "required"}
+        )
     for each, choice in ((listed, "required"), (named, NAMED)):
         async with client_of(each) as client:
-            await client.post("/v1/chat/completions", json={**body, "tool_choice": choice})
+            await client.post(
+                "/v1/chat/completions", json={**body, "tool_choice": choice}
+            )
 
     tags = grammar_of(engine)
     loose = {int(each.split("/")[3]) for each in tags["loose"]}
-    assert {"weather" in each["begin"] for each in map(tags["tags"].__getitem__, loose)} == {True}
+    assert {
+        "weather" in each["begin"] for each in map(tags["tags"].__getitem__, loose)
+    } == {True}
     assert grammar_of(listed)["loose"] == ["/$defs/tool0"]
     assert grammar_of(named)["loose"] == [""]
 

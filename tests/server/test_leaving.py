@@ -21,8 +21,8 @@ from hookline_server.browser_guard import BrowserGuard
 from hookline_server.cors import CorsSettings
 from hookline_server.listening import listen
 from hookline_server.loading import create_loading_app
-from hookline_server.settings import ServerSettings
 from hookline_server.respelling import fixed_paths
+from hookline_server.settings import ServerSettings
 from hookline_server.sites import around, sites
 from hookline_testing.scripted_server import FakeEngine
 

@@ -197,7 +197,9 @@ def test_a_grammar_is_loosened_where_it_may_be(
     What is compiled then lacks only what the backend refuses of that part; it counts
     apart. A pointer to nothing changes nothing.
     """
-    source = '{"$defs": {"a": {"minItems": 1, "uniqueItems": true}, "b": {"maxItems": 2}}}'
+    source = (
+        '{"$defs": {"a": {"minItems": 1, "uniqueItems": true}, "b": {"maxItems": 2}}}'
+    )
     specs = [
         GrammarSpec(GrammarKind.JSON, source, loose=loose)
         for loose in ((), ("/$defs/b",), ("/$defs/a", "/$defs/b"), ("/nothing",))

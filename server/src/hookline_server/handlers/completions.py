@@ -57,8 +57,8 @@ async def completions(request: web.Request) -> web.StreamResponse:
     admission = await admit(request, CompletionRequest, check)
     engine, body, model = admission.engine, admission.body, admission.engine.facts.model
     max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
-    if body.echo:  # may be alone, but the engine generates at least one token
-        max_tokens = max(max_tokens, 1)
+    # An echo may be alone, but the engine generates at least one token.
+    max_tokens = max(max_tokens, int(bool(body.echo)))
     most_tokens = None
     if body.truncate_prompt_tokens is not None:
         most_tokens = most_prompt_tokens(body, model.max_model_len, max_tokens)

@@ -13,6 +13,7 @@ from hookline.structured_outputs import PARAM
 from hookline_server.answers.answer import Answer
 from hookline_server.api_error import ApiError, as_api_error
 from hookline_server.context import ENGINE, OPEN_STREAMS, SETTINGS
+from hookline_server.deadlines import Deadline
 from hookline_server.dialects import dialect_of
 from hookline_server.engine import OpenStream
 from hookline_server.handlers.common import json_response
@@ -99,14 +100,23 @@ async def _stream(
             await response.write(error_event(as_api_error(error)))
         except asyncio.CancelledError:
             deadline = request[IDENTITY].deadline
-            if deadline is None or not deadline.has_passed or not response.has_started:
-                raise
-            if request.transport is not None and request.protocol.writing_paused:
-                # The client does not read, so that it would not get the error, either.
-                request.transport.abort()
+            if deadline is None or not _can_be_told(request, response, deadline):
                 raise
             await response.write(error_event(deadline.error))
         finally:
             response.stop_keep_alive()
         await response.write(dialect_of(request).done)
         return await response.write_eof()
+
+
+def _can_be_told(
+    request: web.Request, response: EventResponse, deadline: Deadline
+) -> bool:
+    """Whether a deadline has ended a stream, and its client can still read that."""
+    if not deadline.has_passed or not response.has_started:
+        return False
+    if request.transport is not None and request.protocol.writing_paused:
+        # The client does not read, so that it would not get the error, either.
+        request.transport.abort()
+        return False
+    return True

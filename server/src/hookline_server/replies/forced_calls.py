@@ -13,7 +13,6 @@ import msgspec
 
 from hookline.exceptions import LimitError
 from hookline.structured_outputs import StructuredOutputsParams
-
 from hookline_server.protocol.tool_use import Choice, ToolUse
 from hookline_server.protocol.tools import Tool
 from hookline_server.replies.failures import FailureCounts
@@ -22,7 +21,6 @@ from hookline_server.reply_parsing.call_object import CallObject
 from hookline_server.reply_parsing.parts import CallBegun
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
-
 
 _ANY_OBJECT: Mapping[str, object] = {"type": "object"}
 _NOTES = ("$comment", "default", "description", "examples", "title")

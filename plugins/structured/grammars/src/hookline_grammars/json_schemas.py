@@ -105,11 +105,15 @@ def _levels(schema: object, most: int) -> int:
     if not isinstance(schema, dict) or not most:
         return 0
     inner = [*_listed(schema, ("properties", "patternProperties", "prefixItems"))]
-    inner += [schema[word] for word in ("items", "additionalProperties") if word in schema]
+    inner += [
+        schema[word] for word in ("items", "additionalProperties") if word in schema
+    ]
     beside = [*_listed(schema, ("anyOf", "oneOf", "allOf"))]
     kinds = schema.get("type")
-    is_flat = not _NESTING.intersection([kinds] if isinstance(kinds, str) else kinds or ())
-    is_plain = bool(kinds) and is_flat or "enum" in schema or "const" in schema
+    is_flat = not _NESTING.intersection(
+        [kinds] if isinstance(kinds, str) else kinds or ()
+    )
+    is_plain = (bool(kinds) and is_flat) or "enum" in schema or "const" in schema
     if "$ref" in schema or not (inner or beside or is_plain):
         return min(most, _UNKNOWN_LEVELS)
     nested = max((_levels(each, most - 1) for each in inner), default=-1) + 1
