@@ -1,6 +1,7 @@
 """Schemas that no backend can follow cost only their own part of a grammar."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import jsonschema
@@ -61,6 +62,13 @@ VALUES: list[Any] = [
 ]
 
 
+def fits(schema: dict[str, Any], value: object) -> bool:
+    """Whether a schema accepts a value; not if a reference in it leads nowhere."""
+    if "#/no" in json.dumps(schema):
+        return False
+    return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
+
+
 def takes(backend: str) -> Any:
     made = make_backend(backend, BYTES)
 
@@ -95,14 +103,12 @@ def test_looser_schemas_accept_what_stricter_ones_do() -> None:
         forms = list(looser(schema))
         assert forms[0] == schema
         assert forms[-1] == ANY_OBJECT
-        for stricter, form in zip(forms, forms[1:], strict=False):
-            for value in VALUES:
-                try:
-                    fits = jsonschema.Draft202012Validator(stricter).is_valid(value)
-                except Exception:  # noqa: BLE001, its references lead nowhere
-                    continue
-                if fits and not jsonschema.Draft202012Validator(form).is_valid(value):
-                    faults.append((schema, form, value))
+        faults += [
+            (schema, form, value)
+            for stricter, form in pairwise(forms)
+            for value in VALUES
+            if fits(stricter, value) and not fits(form, value)
+        ]
 
     assert not faults
 

@@ -44,9 +44,9 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="grammars",
         help="Grammars whose compiling has ended, by outcome: compiled, loosened "
-        "(without what no backend can follow of functions that are not strict), refused "
-        "(wrong or not supported), limit (it takes too much time or memory) or failed (by a "
-        "fault of the backend).",
+        "(without what no backend can follow of functions that are not strict), "
+        "refused (wrong or not supported), limit (it takes too much time or memory) or "
+        "failed (by a fault of the backend).",
         labels=(Label("outcome", OUTCOMES),),
         value=Reading(
             StateReading, lambda state: by_label(_ended(grammar_stats(state.stats)))

@@ -74,13 +74,6 @@ async def _stream(
         count = request.app[OPEN_STREAMS].count_keep_alive
         keep_alive = KeepAlive(lambda: dialect_of(request).keep_alive, seconds, count)
     response = EventResponse(request, keep_alive)
-
-    def error_event(error: ApiError) -> bytes:
-        dialect = dialect_of(request)
-        if failure is not None:
-            return dialect.event(failure(error))
-        return dialect.error_event(error, request[IDENTITY].request_id)
-
     async with aclosing(merged(streams)) as batches:
         try:
             dialect = None
@@ -97,16 +90,26 @@ async def _stream(
             if isinstance(error, GrammarError):
                 error.param = grammar_field
             # Too late for an error status: client libraries raise on this event.
-            await response.write(error_event(as_api_error(error)))
+            told = _error_event(request, as_api_error(error), failure)
+            await response.write(told)
         except asyncio.CancelledError:
             deadline = request[IDENTITY].deadline
             if deadline is None or not _can_be_told(request, response, deadline):
                 raise
-            await response.write(error_event(deadline.error))
+            await response.write(_error_event(request, deadline.error, failure))
         finally:
             response.stop_keep_alive()
         await response.write(dialect_of(request).done)
         return await response.write_eof()
+
+
+def _error_event(
+    request: web.Request, error: ApiError, failure: MakeFailure | None
+) -> bytes:
+    dialect = dialect_of(request)
+    if failure is not None:
+        return dialect.event(failure(error))
+    return dialect.error_event(error, request[IDENTITY].request_id)
 
 
 def _can_be_told(

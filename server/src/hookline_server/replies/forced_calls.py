@@ -108,7 +108,7 @@ def _at(document: Any, pointer: str) -> object:
 
 
 def _with(document: Any, steps: Sequence[str], value: object) -> Any:
-    """Returns a document with another value at a place; only what is on the way is new."""
+    """Returns a document with another value at a place, and shares all else."""
     if not steps:
         return value
     first, *others = steps
