@@ -24,6 +24,7 @@ def http(make: StandardPanels) -> Row:
             make.rates("Time spent tokenizing", "hookline_text_seconds"),
             make.rates("Text processes replaced", "hookline_text_process_restarts"),
             make.rates("Failures of reply parsers", "hookline_reply_parser_failures"),
+            make.rates("Signs of life of streams", "hookline_stream_keep_alives"),
             make.rates("Unknown fields", "hookline_request_unknown_fields"),
             make.each("Stored responses", "hookline_stored_responses"),
             make.each("Memory of stored responses", "hookline_stored_response_bytes"),
