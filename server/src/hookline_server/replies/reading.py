@@ -270,7 +270,7 @@ def completion_scopes(
     return [scope for each in readings for scope in each.stop_scopes(params)]
 
 
-def _end_of(prompt: Prompt, engine: ServingEngine) -> str:
+def _end_of(prompt: str | Sequence[int], engine: ServingEngine) -> str:
     end = prompt[-_PROMPT_TAIL:]
     if isinstance(end, str):
         return end

@@ -87,7 +87,7 @@ def _tag(
     return tag
 
 
-def _only_calls(inner: Tag, *, is_parallel: bool) -> Tag | None:
+def _only_calls(inner: Mapping[str, Any], *, is_parallel: bool) -> Tag | None:
     """Returns a format without the free text around calls; None if it is unknown."""
     match inner:
         case {"type": "triggered_tags", "tags": [*tags]}:

@@ -4,6 +4,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import msgspec
 
@@ -117,6 +118,7 @@ class Compiler:
             TimeoutError: It takes more time than a trial has.
         """
 
+        @cache  # a schema may stand in several places
         def takes(spec: GrammarSpec) -> bool:
             is_slow = self._left <= 0
             if not is_slow:
