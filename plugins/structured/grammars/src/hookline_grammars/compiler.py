@@ -4,7 +4,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 
@@ -27,6 +27,8 @@ TRIAL_SHARE = 0.2
 _LEAST_SECONDS = 0.01
 _SHARE = 0.7
 """Part of the remaining time that a backend gets if there is another one after it."""
+_LOOSENING = 2.0
+"""Time for finding out what to leave out of a grammar, in limits of one grammar."""
 
 
 class Compiler:
@@ -67,21 +69,9 @@ class Compiler:
         reply = self._tried(order, owner, everyone)
         if isinstance(reply, Compiled) or reply.is_slow or not order.spec.loose:
             return reply
-        try:
-            found = [(*self._loosened(order, owner, each), each) for each in everyone]
-        except TimeoutError:
-            reason = too_slow(self._cpu_seconds)
-            return Refused(reason, self._spent, is_limit=True, is_slow=True)
-        except (LookupError, TypeError, ValueError):  # a pointer to nothing
-            return reply
-        for spec, _, index in sorted(found, key=lambda each: each[1]):
-            attempt = msgspec.structs.replace(order, spec=spec)
-            looser = self._tried(attempt, owner, (index,))
-            if isinstance(looser, Compiled):
-                return msgspec.structs.replace(looser, is_loosened=True)
-            if looser.is_slow:
-                return looser
-        return msgspec.structs.replace(reply, seconds=self._spent)
+        if order.is_trial:  # there is more time later
+            return msgspec.structs.replace(reply, is_slow=True)
+        return self._loosened(order, owner) or reply
 
     def _tried(
         self, order: Order, owner: socket.socket, indices: Sequence[int]
@@ -109,29 +99,34 @@ class Compiler:
                 break
         return Refused("; ".join(reasons), self._spent, is_limit=is_limit)
 
-    def _loosened(
-        self, order: Order, owner: socket.socket, index: int
-    ) -> tuple[GrammarSpec, int]:
-        """Returns a grammar that a backend may take, and how many parts are looser.
+    def _loosened(self, order: Order, owner: socket.socket) -> Compiled | None:
+        """Returns what a backend makes of a grammar that lacks as little as possible.
 
-        Raises:
-            TimeoutError: It takes more time than a trial has.
+        It lacks more if the time for that has passed; None if no backend takes it.
         """
+        until = time.perf_counter() + _LOOSENING * self._cpu_seconds
+
+        def compiled(spec: GrammarSpec, index: int) -> Compiled | None:
+            self._left = self._cpu_seconds
+            attempt = msgspec.structs.replace(order, spec=spec)
+            reply = self._tried(attempt, owner, (index,))
+            return reply if isinstance(reply, Compiled) else None
 
         @cache  # a schema may stand in several places
-        def takes(spec: GrammarSpec) -> bool:
-            is_slow = self._left <= 0
-            if not is_slow:
-                attempt = msgspec.structs.replace(order, spec=spec)
-                reply = self._tried(attempt, owner, (index,))
-                if isinstance(reply, Compiled):
-                    return True
-                is_slow = reply.is_slow
-            if is_slow and order.is_trial:
-                raise TimeoutError
-            return False
+        def takes(index: int, spec: GrammarSpec) -> bool:
+            return time.perf_counter() < until and compiled(spec, index) is not None
 
-        return loosened(order.spec, takes)
+        everyone = range(len(self._names))
+        try:
+            found = [
+                (*loosened(order.spec, partial(takes, each)), each) for each in everyone
+            ]
+        except (LookupError, TypeError, ValueError):  # a pointer to nothing
+            return None
+        for spec, _, index in sorted(found, key=lambda each: each[1]):
+            if (reply := compiled(spec, index)) is not None:
+                return msgspec.structs.replace(reply, is_loosened=True)
+        return None
 
     def kill(self) -> None:
         """Kills the fork, from another thread, before the process ends."""
