@@ -78,7 +78,7 @@ HTTP_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_stream_keep_alives",
         kind=Kind.COUNTER,
-        unit="events",
+        unit="keep_alives",
         help="Comments and pings sent only to keep a stream alive that waited.",
         scope=Scope.FRONT_END,
         value=Reading(StreamStats, lambda streams: one(streams.keep_alives)),
