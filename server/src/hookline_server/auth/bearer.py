@@ -21,7 +21,7 @@ def sent_key(request: web.BaseRequest) -> str:
     if token := bearer_token(request):
         return token
     headers = request.headers
-    return (headers.get("x-api-key") or headers.get("api-key", "")).strip()
+    return (headers.get("x-api-key") or headers.get("api-key") or "").strip()
 
 
 def as_bytes(text: str) -> bytes:
