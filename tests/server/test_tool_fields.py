@@ -325,8 +325,8 @@ async def test_only_allowed_tools_are_shown() -> None:
     first, second = (each.params.structured_outputs for each in engine.streams)
     assert first is None
     assert second is not None
-    assert "get_weather" in str(second.json)
-    assert '"b"' not in str(second.json)
+    assert "get_weather" in str(second.structural_tag)
+    assert '"b"' not in str(second.structural_tag)
 
 
 async def test_result_of_a_tool_may_be_a_list_of_texts() -> None:
@@ -411,6 +411,7 @@ BAD_MESSAGES: list[tuple[dict[str, object], str]] = [
     ({"role": "assistant", "function_call": {"a": 1}}, ".function_call.name"),
     ({"role": "assistant", "content": [{"type": "refusal"}]}, ".content[0].refusal"),
     ({"role": "user"}, ".content"),
+    ({"role": "system", "name": "a"}, ".content"),
 ]
 BAD_MESSAGES += [
     ({"role": "assistant", "tool_calls": [each]}, place) for each, place in BAD_CALLS

@@ -134,6 +134,18 @@ class ParserFailures(FrontEndPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStats(FrontEndPart):
+    """The streamed responses of a server.
+
+    Attributes:
+        keep_alives: Number of comments and pings in streams that waited, since the
+            start.
+    """
+
+    keep_alives: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownFieldStats(FrontEndPart):
     """Fields of requests' bodies that a server ignored.
 
@@ -343,6 +355,7 @@ PARTS: Mapping[str, type[FrontEndPart]] = {
         ConnectionStats,
         TextStats,
         ParserFailures,
+        StreamStats,
         UnknownFieldStats,
         IgnoredStats,
         ResponseStoreStats,

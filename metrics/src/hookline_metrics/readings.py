@@ -21,6 +21,7 @@ from hookline_metrics.front_end_parts import (
     ProcessStats,
     ResponseStoreStats,
     ScalingStats,
+    StreamStats,
     TextStats,
     UnknownFieldStats,
 )
@@ -135,6 +136,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         ConnectionStats,
         TextStats,
         ParserFailures,
+        StreamStats,
         UnknownFieldStats,
         IgnoredStats,
         ResponseStoreStats,

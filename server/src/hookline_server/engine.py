@@ -8,6 +8,7 @@ from hookline.engine.commands import EngineCommand
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import Observing
+from hookline.frontend.text_stream import StopScope
 from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
 from hookline.payloads import EngineFacts
@@ -43,6 +44,10 @@ class OpenStream(Protocol):
     @property
     def output_tokens(self) -> int:
         """Number of tokens generated so far, of all its completions."""
+        ...
+
+    def scope_stops(self, scope: StopScope) -> None:
+        """Limits where stop strings count; to be called before any output comes."""
         ...
 
     def abort(self, cause: str) -> None:

@@ -4,6 +4,7 @@ Gzip and deflate are decoded within the limit of size.
 """
 
 import asyncio
+import codecs
 import re
 import zlib
 from collections import Counter
@@ -167,7 +168,7 @@ async def read_body(request: web.Request) -> bytes:
         )
     body = await read_raw(request)
     if encoding in _IDENTITY:
-        return body
+        return body.removeprefix(codecs.BOM_UTF8)  # some programs begin with it
     limit = request.client_max_size
     try:
         decoded = await asyncio.to_thread(_decode, body, encoding, limit)
@@ -179,7 +180,7 @@ async def read_body(request: web.Request) -> bytes:
         ) from error
     if len(decoded) > limit:
         raise web.HTTPRequestEntityTooLarge(limit, len(decoded))
-    return decoded
+    return decoded.removeprefix(codecs.BOM_UTF8)
 
 
 async def read_raw(request: web.Request) -> bytes:

@@ -147,6 +147,7 @@ def report_parts(
     engine.report(app[PARSERS].failures.stats)
     engine.report(app[UNKNOWN_FIELDS].stats)
     engine.report(app[IGNORED].stats)
+    engine.report(app[OPEN_STREAMS].stats)
     engine.report(app[RESPONSE_STORE].stats)
     engine.report(app[KEY_RING].stats)
 

@@ -18,7 +18,9 @@ from hookline_server.response_store_settings import ResponseStoreSettings
 
 MEBIBYTE = 1024 * 1024
 KEYS = "API keys"
-HEADERS_WITH_SECRETS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
+HEADERS_WITH_SECRETS = (
+    *("api-key", "authorization", "cookie", "proxy-authorization", "x-api-key"),
+)
 MOST_API_SERVERS = 32
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -131,6 +133,15 @@ class ServerSettings:
         group="connections",
         metavar="SECONDS",
         above=0,
+    )
+    sse_keep_alive_interval: float = option(
+        "Maximum silence of a streamed response, headers included; a comment, or a "
+        "ping of Anthropic's, is sent then. 0 sends none, and headers with the first "
+        "output.",
+        default=15.0,
+        group="connections",
+        metavar="SECONDS",
+        minimum=0,
     )
     request_timeout: float | None = option(
         "Maximum time of a request of the API, from its headers to its last "

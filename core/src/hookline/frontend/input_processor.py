@@ -121,12 +121,9 @@ class InputProcessor:
         if len(token_ids) >= longest and not request.is_prefill_only:
             raise PromptTooLongError(len(token_ids), longest)
         self._check_tokens("prompt", token_ids)
-        if params.logit_bias:
-            self._check_tokens("logit_bias", params.logit_bias)
-        if params.allowed_token_ids:
-            self._check_tokens("allowed_token_ids", params.allowed_token_ids)
-        if params.stop_token_ids:
-            self._check_tokens("stop_token_ids", params.stop_token_ids)
+        for name in ("logit_bias", "allowed_token_ids", "stop_token_ids"):
+            if token_ids := getattr(params, name):
+                self._check_tokens(name, token_ids)
         if params.structured_outputs is not None:
             self._check_structured_outputs(params)
         fitted = self._fitted(params, len(token_ids), request.is_prefill_only)

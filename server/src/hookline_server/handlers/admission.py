@@ -10,6 +10,7 @@ from aiohttp import web
 from msgspec import UNSET
 
 from hookline.config.extensions import KV_TRANSFER
+from hookline.frontend.text_stream import StopScope
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, Slo
 from hookline.sampling_params import SamplingParams
@@ -84,6 +85,7 @@ class RequestAdmission(Generic[Body]):
         may_be_shorter: bool = False,
         policy: MaxTokensPolicy = MaxTokensPolicy.REFUSE,
         pooling: PoolingParams | None = None,
+        stop_scopes: Sequence[StopScope] = (),
     ) -> PromptBatch:
         """Returns a request for each prompt; texts become tokens.
 
@@ -95,6 +97,8 @@ class RequestAdmission(Generic[Body]):
                 because it is a default and not the client's value.
             policy: Whether the client's value may be, too, unless an option says it.
             pooling: How the prompts are embedded; None if text is generated.
+            stop_scopes: Where stop strings count in each prompt's text; empty if they
+                do in all of it.
 
         Raises:
             RequestError: A text is too long, not Unicode, or exceeds a limit.
@@ -149,6 +153,7 @@ class RequestAdmission(Generic[Body]):
             arrived_at=arrived_at,
             is_streamed=bool(body.stream),
             data_parallel_rank=self.data_parallel_rank,
+            stop_scopes=stop_scopes,
         )
 
 

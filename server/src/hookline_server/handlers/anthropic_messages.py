@@ -69,9 +69,14 @@ async def create_message(request: web.Request) -> web.StreamResponse:
     prompt, reading = await read_prompt(request, conversation)
     params, reading = reading.adapted(params)
     identity = admission.response_identity("msg_")
+    scopes = reading.stop_scopes(params)
     # Agents ask for as much as the provider's own models can write.
     batch = await admission.batch(
-        identity, [prompt], params, policy=MaxTokensPolicy.CLAMP
+        identity,
+        [prompt],
+        params,
+        policy=MaxTokensPolicy.CLAMP,
+        stop_scopes=scopes,
     )
     answer = AnthropicAnswer(identity, admission.engine, reading)
     field = body.format_field if body.format else "tools"

@@ -46,6 +46,12 @@ class Conversation:
     most_tokens: int | None = None
     shows_reasoning: bool = True
 
+    @property
+    def past_calls(self) -> int:
+        """Number of calls in the messages."""
+        calls = (each.get("tool_calls") for each in self.messages)
+        return sum(len(each) for each in calls if isinstance(each, list))
+
 
 def template_defaults(request: web.Request) -> Mapping[str, object]:
     """Returns the arguments of the chat template that the server was started with."""
@@ -102,6 +108,7 @@ async def read_prompt(
         prompt,
         shows_reasoning=conversation.shows_reasoning,
         continues=conversation.continue_final_message,
+        past_calls=conversation.past_calls,
     )
 
 

@@ -105,7 +105,10 @@ async def create_response(request: web.Request) -> web.StreamResponse:
         read = await _read(request, body, generation)
     # Unique, because the response may be stored under its id.
     identity = replace(admission.response_identity(""), id=f"resp_{uuid.uuid4().hex}")
-    batch = await admission.batch(identity, [read.prompt], read.params)
+    scopes = read.reading.stop_scopes(read.params)
+    batch = await admission.batch(
+        identity, [read.prompt], read.params, stop_scopes=scopes
+    )
     answer = _answer(request, body, identity, read)
     field = asking_field(generation) or read.reading.grammar_field
     field = _FORMAT if field == "response_format" else field

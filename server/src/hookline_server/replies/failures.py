@@ -35,6 +35,11 @@ class FailureCounts:
         """Counts a slip of the model that was mended."""
         self._repairs[kind, name, repair] += 1
 
+    @staticmethod
+    def uncounted() -> "FailureCounts":
+        """Returns counts that nobody sees, for a reply that is read twice."""
+        return _Uncounted()
+
     def stats(self) -> ParserFailures:
         """Totals since the start."""
         return ParserFailures(
@@ -43,3 +48,13 @@ class FailureCounts:
             ),
             repairs=tuple((*key, count) for key, count in self._repairs.items()),
         )
+
+
+class _Uncounted(FailureCounts):
+    def add(
+        self, kind: ParserKind, name: str, reason: str, error: BaseException | None
+    ) -> None:
+        """Does nothing."""
+
+    def add_repair(self, kind: ParserKind, name: str, repair: RepairKind) -> None:
+        """Does nothing."""

@@ -19,6 +19,7 @@ from hookline_server.reply_parsing.reasoning_parser import (
     ReasoningParserContext,
 )
 from hookline_server.reply_parsing.tool_parser import (
+    NamesCalls,
     StrictToolParser,
     ToolParser,
     ToolParserContext,
@@ -35,6 +36,9 @@ OPTIONS: Mapping[ParserKind, str] = {
 
 ParserContext = ToolParserContext | ReasoningParserContext
 C = TypeVar("C", ToolParserContext, ReasoningParserContext, ParserContext)
+
+MakeCallId = Callable[[str, int], str | None]
+"""Makes the id of a call, given the function's name and the call's index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,24 @@ class ChosenParser:
             self.failures.add(self.kind, self.name, outcome.summary, outcome.error)
             return None
         return outcome
+
+    def call_ids(self, context: ToolParserContext) -> MakeCallId:
+        """Returns what makes the ids of forced calls.
+
+        It returns None for a call whose id has no particular form; so it does if the
+        parser fails, which is counted.
+        """
+
+        def made(name: str, index: int) -> str | None:
+            outcome = isolate(
+                _call_id, self.make, self._completed(context), name, index
+            )
+            if isinstance(outcome, Failure):
+                self.failures.add(self.kind, self.name, outcome.summary, outcome.error)
+                return None
+            return outcome
+
+        return made
 
     def structural_tag(
         self, context: ToolParserContext, strict: Collection[str]
@@ -176,6 +198,18 @@ def _reasoning_span(
     if not isinstance(span, ReasoningSpan | None):
         raise TypeError(f"its reasoning_span is {type(span).__name__}")
     return span
+
+
+def _call_id(
+    make: Callable[..., object], context: ToolParserContext, name: str, index: int
+) -> str | None:
+    made = make(context=context)
+    if not isinstance(made, NamesCalls):
+        return None
+    found = made.call_id(name, index)
+    if not isinstance(found, str) or not found:
+        raise TypeError(f"its call_id returns {found!r}")
+    return found
 
 
 def _structural_tag(

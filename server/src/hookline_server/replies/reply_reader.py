@@ -64,14 +64,14 @@ class ReplyReader:
         """
         if self._reasoning is None:
             for start in range(0, len(text), SLICE_CHARS):
-                yield self._push(text[start : start + SLICE_CHARS])
+                yield self.push(text[start : start + SLICE_CHARS])
             return
         if len(token_ids) < 2:
-            yield self._push(text)
+            yield self.push(text)
             self._count(len(token_ids))
             return
         for piece in _by_token(text, token_ids, token_bytes):
-            yield self._push(piece)
+            yield self.push(piece)
             self._count(1)
 
     def finish(self) -> list[Part]:
@@ -84,7 +84,8 @@ class ReplyReader:
             parts += second.finish()
         return list(self._wanted(parts))
 
-    def _push(self, text: str) -> list[Part]:
+    def push(self, text: str) -> list[Part]:
+        """Returns the parts that a piece completes; tokens are not counted."""
         if not text:
             return []
         first, second = self._tools, self._reasoning

@@ -17,11 +17,14 @@ class ReasoningParserContext:
             template may have begun the reasoning, or have ruled it out.
         is_structured: Whether what follows the reasoning is a structured output or a
             forced call, in which nothing is a tag.
+        is_chat: Whether a chat template has made the prompt. In other texts, reasoning
+            is only where a tag says so.
         tokenizer: See `ToolParserContext`.
     """
 
     prompt_end: str = ""
     is_structured: bool = False
+    is_chat: bool = True
     tokenizer: Mapping[str, object] | None = None
 
 

@@ -27,6 +27,7 @@ from hookline_metrics.front_end_parts import (
     ResponseStoreStats,
     ScalingStats,
     ServerAddress,
+    StreamStats,
     TextQueueStats,
     TextStats,
     UnknownFieldStats,
@@ -111,6 +112,12 @@ CASES: list[tuple[FrontEndPart, FrontEndPart, FrontEndPart, FrontEndPart]] = [
         ParserFailures(
             failures=(("tool", "hermes", 3),), repairs=(("tool", "hermes", "cut", 5),)
         ),
+    ),
+    (
+        StreamStats(keep_alives=1),
+        StreamStats(keep_alives=2),
+        StreamStats(keep_alives=3),
+        StreamStats(keep_alives=3),
     ),
     (
         UnknownFieldStats(fields=(("user", 1),)),

@@ -59,6 +59,7 @@ from hookline_metrics.front_end_parts import (
     ProcessStats,
     ResponseStoreStats,
     ScalingStats,
+    StreamStats,
     UnknownFieldStats,
 )
 from hookline_metrics.grammars import GrammarCompiling, GrammarNews, GrammarStats
@@ -202,6 +203,7 @@ PARSERS = ParserFailures(
     failures=(("tool", "hermes", 4),), repairs=(("tool", "hermes", "cut", 3),)
 )
 
+STREAMS = StreamStats(keep_alives=3)
 UNKNOWN_FIELDS = UnknownFieldStats(fields=(("user", 4),))
 IGNORED = IgnoredStats(elements=(("messages", "tool.web_search", 2),))
 
@@ -275,7 +277,7 @@ def feed() -> Feed:
         logger.front_end_changed(
             FrontEndChanged(
                 parts=(
-                    *(PARSERS, UNKNOWN_FIELDS, IGNORED, STORED, PLACED),
+                    *(PARSERS, STREAMS, UNKNOWN_FIELDS, IGNORED, STORED, PLACED),
                     *(OBSERVED, LINKED, SCALED, PROCESSES),
                 )
             )

@@ -25,6 +25,7 @@ def http(make: StandardPanels) -> Row:
             make.rates("Text processes replaced", "hookline_text_process_restarts"),
             make.rates("Failures of reply parsers", "hookline_reply_parser_failures"),
             make.rates("Repairs of replies", "hookline_reply_repairs"),
+            make.rates("Signs of life of streams", "hookline_stream_keep_alives"),
             make.rates("Unknown fields", "hookline_request_unknown_fields"),
             make.rates(
                 "Ignored parts of requests", "hookline_request_ignored_elements"

@@ -29,6 +29,7 @@ from hookline.exceptions import (
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import Observing, TellFirst
+from hookline.frontend.text_stream import StopScope, StopSearch
 from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
@@ -86,6 +87,7 @@ class FakeStream:
     cause: str | None = None
     is_over: bool = False
     output_tokens: int = 0
+    searches: list[StopSearch] = field(default_factory=list)
 
     @property
     def prompt(self) -> list[int]:
@@ -134,7 +136,27 @@ class FakeStream:
             total += len(piece)
             self.output_tokens = total * self.params.n
             self.is_over = number + 1 == len(pieces)
-            yield self._output(piece, total, is_first=number == 0)
+            text = self._searched(piece) if self.searches else piece
+            yield self._output(text, total, is_first=number == 0)
+            if self.is_over:
+                return
+
+    def scope_stops(self, scope: StopScope) -> None:
+        """From now on, stop strings end this stream."""
+        params = self.params
+        keeps = params.include_stop_str_in_output
+        self.searches.append(scope(params.stop, include_stop=keeps))
+
+    def _searched(self, piece: str) -> str:
+        (search,) = self.searches
+        text = search.push(piece, can_stop=True)
+        if self.is_over and search.found is None:
+            text += search.flush(can_stop=True)
+        if search.found is not None:
+            self.is_over = True
+            self.engine.stop_reason = search.found
+            self.engine.finish_reason = FinishReason.STOP
+        return text
 
     def abort(self, cause: str) -> None:
         if self.is_open:

@@ -184,6 +184,11 @@ class KimiParser(DeepSeekV31Parser):
     def __init__(self, context: ToolParserContext) -> None:
         super().__init__(context)
         self._count = 0
+        self._past_calls = context.past_calls
+
+    def call_id(self, name: str, index: int) -> str:
+        """See `NamesCalls`; calls are numbered through the conversation."""
+        return f"functions.{name}:{self._past_calls + index}"
 
     def structural_tag(self, strict: Collection[str]) -> None:
         """Its calls have numbers, which no tag's start can have."""
@@ -193,6 +198,6 @@ class KimiParser(DeepSeekV31Parser):
         if found is None:
             return "", None
         name = found["name"]
-        number = found["number"] or f":{self._count}"
+        made = self.call_id(name, self._count)
         self._count += 1
-        return name, head if found["number"] else f"functions.{name}{number}"
+        return name, head if found["number"] else made

@@ -27,6 +27,10 @@ class MistralParser(SteppedToolParser):
 
     control_tokens = (_CALLS,)
 
+    def call_id(self, name: str, index: int) -> str:  # noqa: ARG002
+        """See `NamesCalls`."""
+        return _make_id()
+
     def steps(self) -> ToolSteps[None]:
         self.reader.record()
         yield from self.reader.skip_space()

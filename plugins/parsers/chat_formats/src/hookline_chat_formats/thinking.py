@@ -60,7 +60,7 @@ class ThinkingParser(SteppedReasoningParser):
         self._is_open = not self._is_closed and end.endswith(tags.opens)
         self.ends = tags.closes
         self.is_reasoning = self._is_open or (
-            tags.begins_by_itself and not self._is_closed
+            tags.begins_by_itself and context.is_chat and not self._is_closed
         )
         self._inner = Markers(*tags.closes, *(() if tags.is_prose else tags.opens))
         self._outer = Markers(
