@@ -191,12 +191,10 @@ class TokensGenerated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsFinished:
-    """Payload of `requests_finished`: requests that ended, in a step or between two.
+    """Payload of `requests_finished`: a summary of each, and FINISHED events.
 
-    Attributes:
-        events: Their FINISHED events; rejected requests have none, and for those that
-            are lost with a failed engine the front end creates one.
-        requests: The summary of each.
+    Rejected requests have no event; for those that are lost with a failed engine the
+    front end creates one.
     """
 
     engine_index: int

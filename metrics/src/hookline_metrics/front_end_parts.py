@@ -16,6 +16,7 @@ TextQueueName = Literal["text", "chat", "long"]
 """A kind of text work: short texts, conversations, or long texts of either kind."""
 
 ParserKind = Literal["tool", "reasoning"]
+"""What a parser of replies finds."""
 RepairKind = Literal[
     "character",
     "escape",
@@ -31,7 +32,6 @@ RepairKind = Literal[
     "reasoning",
 ]
 """What was mended in the text of a reply: the first eight in the JSON of arguments."""
-"""What a parser of replies finds."""
 
 ResponseEviction = Literal["count", "bytes", "age"]
 """The bound because of which a stored response was dropped."""

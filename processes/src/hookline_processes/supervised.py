@@ -93,8 +93,7 @@ class Supervised:
             OSError: It cannot be started; nothing of it is left.
         """
         self.name = name
-        self._incoming = FrameBuffer()
-        self._lock = threading.Lock()
+        self._incoming, self._lock = FrameBuffer(), threading.Lock()
         self._kills_before = oom_kills().mark()
         self._is_out_of_memory: bool | None = None
         named = as_option(role or name.replace(" ", "-"))

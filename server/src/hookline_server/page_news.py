@@ -22,7 +22,7 @@ class PageNews:
     """
 
     def __init__(self, engine: ServingEngine, meter: HttpMeter | None) -> None:
-        """Tells nothing before `begin`.
+        """Tells nothing before `join_loop`.
 
         Args:
             engine: The engine.
@@ -34,17 +34,13 @@ class PageNews:
 
     async def lifetime(self, _: web.Application) -> AsyncIterator[None]:
         """Lasts as long as an application; for its `cleanup_ctx`."""
-        self.begin()
+        self.join_loop()
         yield
-        self.end()
+        self._loop = None
 
-    def begin(self) -> None:
+    def join_loop(self) -> None:
         """Tells from now on, on the event loop that runs."""
         self._loop = asyncio.get_running_loop()
-
-    def end(self) -> None:
-        """Tells nothing any more."""
-        self._loop = None
 
     def tell(self, seconds: float) -> float:
         """Has the loggers told within some time; for another thread than the loop's.

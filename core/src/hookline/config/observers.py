@@ -4,11 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hookline.config.options import check_options, option
-from hookline.config.readers import (
-    read_plugin_option,
-    read_size,
-    read_slo,
-)
+from hookline.config.readers import read_plugin_option, read_size, read_slo
 from hookline.exceptions import ConfigError
 from hookline.request import Slo
 

@@ -14,10 +14,7 @@ from hookline.frontend.text_bounds import TextBounds
 from hookline.frontend.trace_context import span_ids
 from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
-from hookline.plugin_loading.logits_processors import (
-    refuse_what_needs,
-    usual_missing,
-)
+from hookline.plugin_loading.logits_processors import refuse_what_needs, usual_missing
 from hookline.pooling import POOLING, refuse_embedding
 from hookline.request import GenerateRequest, RequestFacts, Slo
 from hookline.request_part import PreparingFacts

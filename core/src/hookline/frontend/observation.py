@@ -79,6 +79,9 @@ class Observers:
         tell_first: Called before a logger's page is made; None if all is told at once.
     """
 
+    address: ObserverAddress | None = None
+    tell_first: TellFirst | None = None
+
     def __init__(
         self,
         config: EngineConfig,
@@ -117,9 +120,7 @@ class Observers:
         self._recording = self._recorded_by(recorder)
         self.hooks = self._fanout.hooks | self._recording.keys()
         self.lost = 0
-        self.tell_first: TellFirst | None = None
         self._page_seconds = config.observers.page_wait_seconds
-        self.address: ObserverAddress | None = None
         self.is_listening = bool(self._lanes) or recorder is not None
 
     def _recorded_by(

@@ -10,10 +10,7 @@ from hookline.events import Finished, NewTokens, StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Corrupted, Failed, FinishCause
 from hookline.frontend.accounting import RequestAccounting
-from hookline.frontend.client_request import (
-    ClientRequest,
-    CompletionState,
-)
+from hookline.frontend.client_request import ClientRequest, CompletionState
 from hookline.frontend.text_stream import StopScope, TextStream
 from hookline.pooling import VECTORS
 from hookline.request import GenerateRequest, Origin

@@ -129,10 +129,8 @@ class TextStream:
         return text
 
     def _take(self, new: str, *, can_stop: bool) -> str:
-        if self._search is None:
-            return new
-        if self.stop_reason is not None:
-            return ""
+        if self._search is None or self.stop_reason is not None:
+            return new if self._search is None else ""
         text = self._search.push(new, can_stop=can_stop)
         self.stop_reason = self._search.found
         return text

@@ -7,14 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.events import (
-    ClockPair,
-    Finished,
-    NewTokens,
-    Preempted,
-    Queued,
-    Scheduled,
-)
+from hookline.events import ClockPair, Finished, NewTokens, Preempted, Queued, Scheduled
 from hookline.finish_cause import Embedded
 from hookline.request import Origin
 from hookline.stats.finished_request import MAX_STALLS, RequestTimes

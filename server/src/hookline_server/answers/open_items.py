@@ -104,6 +104,9 @@ class _OpenCall:
         yield CallArgumentsDelta(*self._place.next, text)
 
     def end(self) -> Events:
+        yield from self._told_whole()
+
+    def _told_whole(self) -> Events:
         arguments = "".join(self._arguments)
         yield CallArgumentsDone(*self._place.next, self._form.name, arguments)
 
@@ -129,7 +132,7 @@ class _OpenSearch(_OpenCall):
         self._arguments.append(text)
         yield from ()
 
-    def end(self) -> Events:
+    def _told_whole(self) -> Events:
         yield from ()
 
 

@@ -84,7 +84,7 @@ class Parent:
                 state = SharedState(store, keys, number)
                 engine.report(store.stats)
                 news = PageNews(engine, None)
-                news.begin()
+                news.join_loop()
                 engine.observers.add_routes(_no_routes, news.tell)
                 is_prepared = await _first(fleet.prepare(engines, state), stopping)
             if is_prepared:

@@ -155,7 +155,7 @@ def read_tools(
         for index, tool in enumerate(given)
         if (each := reader.add(tool, f"tools[{index}]")) is not None
     ]
-    reader.is_adding = True
+    reader.let_replace()
     for place, tools in added:
         for index, tool in enumerate(tools):
             reader.add(tool, f"{place}[{index}]")
@@ -174,16 +174,19 @@ class _ToolReader:
     Attributes:
         tools: Name for the model → tool.
         forms: Name for the model → form of its calls.
-        is_adding: Whether tools replace others of the same name.
         has_others: Whether a tool was left out.
     """
 
     def __init__(self, ignored: Ignored) -> None:
         self.tools: dict[str, Tool] = {}
         self.forms: dict[str, CallForm] = {}
-        self.is_adding = False
         self.has_others = False
+        self._is_adding = False
         self._ignored = ignored
+
+    def let_replace(self) -> None:
+        """From now on, tools replace others of the same name."""
+        self._is_adding = True
 
     def add(self, given: object, place: str) -> Echoed | None:
         """Adds a tool or a namespace; returns None for one that is left out."""
@@ -239,12 +242,12 @@ class _ToolReader:
     ) -> Echoed:
         tool = read_function(_definition(given, place), place)
         name = joined_name(namespace, tool.name)
-        if name in self.tools and not self.is_adding:
+        if name in self.tools and not self._is_adding:
             raise RequestError(
                 f"{place}.name {tool.name!r} is the name of another function, too",
                 param=f"{place}.name",
             )
-        if given.defer_loading and namespace is None and not self.is_adding:
+        if given.defer_loading and namespace is None and not self._is_adding:
             # So OpenAI's servers call a function that their search has found.
             namespace = tool.name
         description = preface + tool.description

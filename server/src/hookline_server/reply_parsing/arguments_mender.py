@@ -30,7 +30,7 @@ class ArgumentsMender:
             if start[0] != "{":
                 self._is_other = True
                 return ""
-            self._object, text = self._mender(), start
+            self._object, text = JsonMender(self.repairs), start
         return self._object.push(text)
 
     @property
@@ -44,23 +44,18 @@ class ArgumentsMender:
             return self._of_other("".join(self._held).strip())
         return self._object.finish()
 
-    def _mender(self) -> JsonMender:
-        mender = JsonMender()
-        mender.repairs = self.repairs
-        return mender
-
     def _of_other(self, text: str) -> str:
         """Returns an object for what is none: one in a string, or another value."""
         if text == "":
             return "{}"
         self.repairs.append("shape")
-        mender = self._mender()
+        mender = JsonMender(self.repairs)
         value = mender.push(text) + mender.finish()
         if mender.rest.strip():
             value = json.dumps(text, ensure_ascii=False)
         if value.startswith('"'):
             inner = decoded_string(value).strip()
             if inner.startswith("{"):
-                mender = self._mender()
+                mender = JsonMender(self.repairs)
                 return mender.push(inner) + mender.finish()
         return "{}" if value in ("null", '""', "[]") else f'{{"value": {value}}}'

@@ -39,9 +39,10 @@ class JsonMender:
         rest: What follows the value in the text that was pushed last.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, repairs: list[RepairKind] | None = None) -> None:
+        """Starts; slips are added to `repairs`, or to a list of its own."""
         self.is_done = False
-        self.repairs: list[RepairKind] = []
+        self.repairs = [] if repairs is None else repairs
         self._step: Callable[[str, int], int] = self._value
         self._return: Callable[[str, int], int] = self._value  # behind a comment
         self._out: list[str] = []

@@ -1,6 +1,6 @@
 """Rows about the HTTP server and the loggers."""
 
-from hookline_dashboards.panel import Alarm, Row
+from hookline_dashboards.panel import Alarm, Panel, Row
 from hookline_dashboards.standard_panels import StandardPanels
 
 
@@ -49,44 +49,49 @@ def http(make: StandardPanels) -> Row:
                 "hookline_processes",
                 "hookline_process_threads",
             ),
-            make.rates(
-                "Dropped messages to and from engines",
-                "hookline_transport_messages_dropped",
-            ),
-            make.rates("Requests sent to engines", "hookline_requests_placed"),
-            make.totals("Engines by state", "hookline_engines"),
-            make.each(
-                "Engines wanted", "hookline_engines_wanted", "hookline_engines_limit"
-            ),
-            make.rates("Choices of a number of engines", "hookline_scaling_decisions"),
-            make.rates(
-                "Engines added, removed and not started",
-                "hookline_engines_added",
-                "hookline_engines_removed",
-                "hookline_engine_starts_failed",
-            ),
-            make.rates(
-                "Time spent starting engines beside others",
-                "hookline_engine_start_seconds",
-            ),
-            make.rates(
-                "Requests of dead engines that moved",
-                "hookline_requests_moved",
-                "hookline_requests_taken_over",
-            ),
-            make.each("Engines of other machines", "hookline_engine_machine_info"),
-            make.each(
-                "Round trip to other machines",
-                "hookline_engine_link_round_trip_seconds",
-            ),
-            make.rates(
-                "Lost connections to other machines", "hookline_engine_link_losses"
-            ),
-            make.rates("Engines that joined", "hookline_engine_link_joins"),
-            make.rates(
-                "Refused connections of other machines",
-                "hookline_transport_connections_refused",
-            ),
+            *_engines(make),
+        ),
+    )
+
+
+def _engines(make: StandardPanels) -> tuple[Panel, ...]:
+    """What the server says of the engines it sends requests to."""
+    return (
+        make.rates(
+            "Dropped messages to and from engines",
+            "hookline_transport_messages_dropped",
+        ),
+        make.rates("Requests sent to engines", "hookline_requests_placed"),
+        make.totals("Engines by state", "hookline_engines"),
+        make.each(
+            "Engines wanted", "hookline_engines_wanted", "hookline_engines_limit"
+        ),
+        make.rates("Choices of a number of engines", "hookline_scaling_decisions"),
+        make.rates(
+            "Engines added, removed and not started",
+            "hookline_engines_added",
+            "hookline_engines_removed",
+            "hookline_engine_starts_failed",
+        ),
+        make.rates(
+            "Time spent starting engines beside others",
+            "hookline_engine_start_seconds",
+        ),
+        make.rates(
+            "Requests of dead engines that moved",
+            "hookline_requests_moved",
+            "hookline_requests_taken_over",
+        ),
+        make.each("Engines of other machines", "hookline_engine_machine_info"),
+        make.each(
+            "Round trip to other machines",
+            "hookline_engine_link_round_trip_seconds",
+        ),
+        make.rates("Lost connections to other machines", "hookline_engine_link_losses"),
+        make.rates("Engines that joined", "hookline_engine_link_joins"),
+        make.rates(
+            "Refused connections of other machines",
+            "hookline_transport_connections_refused",
         ),
     )
 

@@ -88,14 +88,13 @@ class ObserverLink:
         self._connect(address)
         self._alive: Alive | None = None
         self._heard_at = self._joined_at = self._clock.now()
-        self._is_silent = False
+        self._is_silent = self._is_closing = False
         self._pending: set[int] = set()
         self._complete: dict[int, bool] = {}
         self._unsent: list[Flush | Told] = []
         self._last_flush = 0
         self._answered = threading.Condition()
         self._heard: deque[Alive | Flushed] = deque()
-        self._is_closing = False
         self._threads = [
             threading.Thread(target=run, name=f"hookline-observer-{name}", daemon=True)
             for name, run in (("link", self._run), ("listen", self._listen))
