@@ -119,8 +119,8 @@ class InputProcessor:
             raise PromptTooLongError(len(token_ids), longest)
         self._check_tokens("prompt", token_ids)
         for name in ("logit_bias", "allowed_token_ids", "stop_token_ids"):
-            if token_ids := getattr(params, name):
-                self._check_tokens(name, token_ids)
+            if listed := getattr(params, name):
+                self._check_tokens(name, listed)
         if params.structured_outputs is not None:
             self._check_structured_outputs(params)
         fitted = self._fitted(params, len(token_ids), request.is_prefill_only)
