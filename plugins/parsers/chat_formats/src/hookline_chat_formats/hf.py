@@ -1,7 +1,7 @@
 """Parsers for any model whose tokenizer has a response template."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 from hookline.structured_outputs import ReasoningSpan
 from hookline_chat_formats.response_template import (
@@ -143,7 +143,7 @@ class TemplateToolParser:
         if sure:
             yield Content(text[:sure])
 
-    def _field(self, field: Field) -> Iterator[ToolPart]:
+    def _field(self, field: Field) -> Generator[ToolPart, None, bool]:
         """Reads the calls of a field; returns whether it has ended."""
         opened = self._opened or ""
         while True:
