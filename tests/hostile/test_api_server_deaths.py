@@ -193,7 +193,7 @@ def test_requests_begin_again_at_an_engine_that_is_replaced(
 def test_requests_end_whose_server_and_engine_are_killed_together(
     pool: ThreadPoolExecutor,
 ) -> None:
-    """Nobody is left that could tell of them but the engine's totals."""
+    """Only the engine's totals still include them; they count as aborted."""
     with serving(*OPTIONS, "--engine-restart", "1") as server:
         killed = api_servers_of(server.process.pid)[0]
         sent = burst(pool, server)

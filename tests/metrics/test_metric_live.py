@@ -175,7 +175,7 @@ def test_requests_that_a_stalled_engine_has_not_confirmed_wait() -> None:
 def test_requests_that_begin_again_are_received_once() -> None:
     """Of three received two begin again at a new process, which gets a new one, too.
 
-    Whatever another front end says of its own, and whenever, they are not counted.
+    Those that another front end reports as resubmitted do not count again, either.
     """
     watch = Watch()
     watch.recorder.state_changed(

@@ -122,7 +122,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         skip_reading_prefix_cache: Whether all of its prompt has to be computed.
         sections: What extensions get of it, by their names; before the front end has
             prepared it, what the client asks of them, such as `PoolingParams`.
-        is_moved: Whether an engine that has ended is said to have received it.
+        is_moved: Whether it already counts as received by an engine that has ended.
     """
 
     request_id: int = 0

@@ -149,7 +149,7 @@ class RequestAccounting:
     def num_unheard(self) -> int:
         """Number of requests in flight for which no QUEUED has come yet.
 
-        Those that an engine which has ended was said to have received are left out.
+        Leaves out requests that already count as received by an engine that has ended.
         """
         return sum(
             not (each.timeline.was_queued or each.is_moved)

@@ -174,7 +174,7 @@ class Observing(Protocol):
     ) -> None:
         """Tells that an engine has ended unexpectedly, and `open_requests` with it.
 
-        Its totals have `received` of those that were in flight; None if it never ran.
+        `received` requests in flight are in its totals; None if it never ran.
         """
         ...
 

@@ -66,8 +66,8 @@ class RequestAccount:
         ended_at: When it ended for its client, in ns on the front end's clock.
         had_schedule: Whether an engine that has ended had scheduled it.
         had_token: Whether an engine that has ended had generated a token of it.
-        is_moved: Whether its engine does not count it as received, because one that has
-            ended did.
+        is_moved: Whether it already counts as received by an engine that has ended, so
+            that its present one does not count it.
     """
 
     group: RequestGroup

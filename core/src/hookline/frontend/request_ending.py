@@ -122,7 +122,7 @@ class RequestEnding:
         return events
 
     def _received_of(self, engine: EngineState) -> int:
-        """Number of requests in flight that its totals have, once it has ended."""
+        """Returns how many requests in flight the ended engine's totals include."""
         accounting = engine.accounting
         unheard = accounting.num_unheard if self._engines.client.owns_engines else 0
         each_in_flight = accounting.in_flight.values()

@@ -9,11 +9,11 @@ whichever is longer.
 import atexit
 import mmap
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from functools import cache
+from subprocess import DEVNULL, Popen  # also while a test replaces subprocess.Popen
 from typing import NamedTuple
 
 from hookline_testing import oversleeper
@@ -87,9 +87,9 @@ class _Canary:
         size, descriptor = oversleeper.RECORD.size, os.memfd_create("stalls")
         os.truncate(descriptor, size)
         self._memory = mmap.mmap(descriptor, size)
-        self._process = subprocess.Popen(  # noqa: S603 - our own file
+        self._process = Popen(  # noqa: S603 - our own file
             [sys.executable, "-I", "-S", oversleeper.__file__, str(descriptor)],
-            stdin=subprocess.DEVNULL,
+            stdin=DEVNULL,
             pass_fds=[descriptor],
         )
         os.close(descriptor)

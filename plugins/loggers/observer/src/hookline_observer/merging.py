@@ -124,7 +124,7 @@ class MergedNotices:
         self._orphans.add(index, notice, left, heard)
 
     def _open_requests(self, engine_index: int) -> int | None:
-        """What an engine had received and not ended, as its owner has told last."""
+        """Returns the number of open requests in the state that the owner told last."""
         if (state := self._states.get(engine_index)) is None:
             return None
         totals = state.stats.totals
@@ -139,7 +139,7 @@ class MergedNotices:
         )
 
     def _end_orphans(self, engine_index: int, count: int) -> None:
-        """Tells the ends of requests whose engine and front end have ended."""
+        """Ends requests whose engine and front end have ended together."""
         cause = Aborted("its front end and its engine have ended")
         ends = [Finished(-number, 0, cause, 0) for number in range(1, count + 1)]
         self._report_unreported([Ended(engine_index, -1, ends)])

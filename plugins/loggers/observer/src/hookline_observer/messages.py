@@ -43,8 +43,8 @@ class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """An engine has ended unexpectedly; see `EngineFailed`.
 
     Attributes:
-        received: Number of requests that the front end had in flight there, and that
-            the engine's totals have; None if no process of it ran.
+        received: Number of the front end's requests in flight that the engine's totals
+            include; None if no process of it ran.
     """
 
     engine_index: int

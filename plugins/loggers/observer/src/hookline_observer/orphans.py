@@ -1,6 +1,6 @@
 """Finds requests whose engine and front end have ended together.
 
-The engine's totals have them, and no front end is left that tells of their ends.
+The engine's totals include them, but no front end remains to report their ends.
 """
 
 from collections.abc import Callable, Collection
@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 from hookline_observer.messages import Failed
 
 MOST_REPORTS = 10
-"""Reports, one a second, for which a failure waits for front ends that say nothing."""
+"""A failure waits for this many reports, one a second, for silent front ends."""
 _MOST_FAILURES = 8
 """Failures of one engine that wait at once."""
 
 
 @dataclass(slots=True)
 class _Failure:
-    """What is known of one failure of an engine.
+    """The reports of one failure of an engine.
 
     Attributes:
-        awaited: Front ends that have told nothing of it, and live.
-        told: Front ends that have told of it.
-        received: Requests that these had in flight there, of those in its totals.
-        open_requests: Requests in its totals that it has not ended; None before its
-            owner has told of it.
-        num_reports: For how many reports it has waited.
+        awaited: Living front ends that have not reported it.
+        told: Front ends that have reported it.
+        received: Number of their requests in flight that the engine's totals include.
+        open_requests: Number of requests that the engine had received and not ended;
+            None until its owner reports the failure.
+        num_reports: Number of periodic reports for which it has waited.
     """
 
     awaited: set[int]
@@ -35,10 +35,10 @@ class _Failure:
 
 
 class Orphans:
-    """Compares what an engine had with what the front ends had there."""
+    """Compares an engine's open requests with those that its front ends account for."""
 
     def __init__(self, tell: Callable[[int, int], None]) -> None:
-        """Tells an engine's index and a number of requests, once for each failure."""
+        """Calls `tell` with an engine's index and the number of its orphans."""
         self._tell = tell
         self._failures: dict[int, list[_Failure]] = {}
 
@@ -49,14 +49,14 @@ class Orphans:
         open_requests: int | None,
         heard: Collection[int],
     ) -> None:
-        """Takes what a front end tells of a failure.
+        """Records a front end's report of a failure.
 
         Args:
             front_end: Its index.
-            failed: What it tells.
-            open_requests: What the engine had received and not ended, if this front end
-                owns it; else None.
-            heard: The front ends that are heard.
+            failed: The report.
+            open_requests: Number of requests that the engine had received and not
+                ended, if this front end owns it; else None.
+            heard: Front ends that are connected.
         """
         if failed.received is None:
             return
@@ -74,14 +74,14 @@ class Orphans:
         self._settle()
 
     def leave(self, front_end: int) -> None:
-        """Waits no longer for a front end, which has ended."""
+        """Stops waiting for a front end that has ended."""
         for waiting in self._failures.values():
             for each in waiting:
                 each.awaited.discard(front_end)
         self._settle()
 
     def report(self) -> None:
-        """Forgets failures that have waited for too long; call it once a second."""
+        """Forgets failures that have waited too long; call it once a second."""
         for index, waiting in list(self._failures.items()):
             for each in waiting:
                 each.num_reports += 1
