@@ -82,9 +82,9 @@ def test_usage_is_by_role(start: Callable[..., Supervised]) -> None:
         assert abs(time.time() - each.started_at) < 600
     assert Path(f"/proc/{engine.pid}/comm").read_text() == "hl:engine-7\n"
     used = by_role(tree)["engine-7", "7"].cpu_seconds
-    for each in (engine, server):
-        each.hang_up()
-        each.close(60.0)
+    for process in (engine, server):
+        process.hang_up()
+        process.close(60.0)
 
     ended = by_role(tree)["engine-7", "7"]
     assert ended.cpu_seconds >= used

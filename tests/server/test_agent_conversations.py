@@ -138,6 +138,8 @@ def message_answer(events: list[Any] | None, whole: Any) -> object:
                 blocks[event["index"]][name] += more
             case "message_delta":
                 reason = event["delta"]["stop_reason"]
+            case _:
+                pass
     for block in blocks:
         if (text := block.pop("json")) or block["type"] == "tool_use":
             block["input"] = json.loads(text)

@@ -10,7 +10,7 @@ from hookline_server.replies.settings import ReplySettings
 from hookline_server.settings import MaxTokensPolicy, ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 
-HELLO = {"role": "user", "content": "Hi"}
+HELLO: dict[str, object] = {"role": "user", "content": "Hi"}
 BODY: dict[str, Any] = {"model": "fake", "max_tokens": 9, "messages": [HELLO]}
 PARSERS = ServerSettings(
     replies=ReplySettings(tool_call_parser="hermes", reasoning_parser="qwen3")
@@ -274,7 +274,7 @@ async def test_tools_of_the_provider_are_left_out() -> None:
 async def test_fields_of_the_provider_are_named() -> None:
     """They change nothing of the prompt, nor of the parameters."""
     edits = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
-    fields = {
+    fields: dict[str, Any] = {
         "metadata": {"user_id": "someone"},
         "service_tier": "auto",
         "container": {"skills": []},
@@ -308,7 +308,7 @@ async def test_effort_is_a_variable_of_the_template() -> None:
     ],
 )
 async def test_reasoning_that_cannot_be_is_left_out(
-    settings: ServerSettings, fields: dict[str, object]
+    settings: ServerSettings, fields: dict[str, Any]
 ) -> None:
     """Without a parser it cannot be told from text; a begun reply has none."""
     thinking = {"type": "enabled", "budget_tokens": 1024}

@@ -16,7 +16,7 @@ from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
 HELLO = [{"role": "user", "content": "Hi"}]
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
+CITY: dict[str, object] = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOLS: list[Any] = [
     {"type": "function", "function": {"name": "weather", "parameters": CITY}},
     {"type": "function", "function": {"name": "time", "strict": True}},

@@ -61,10 +61,14 @@ def arranged(name: str, folder: Path) -> Iterator[Server]:
             secret = folder / "secret"
             secret.write_text("a secret for this test only\n")
             variables["HOOKLINE_DATA_PARALLEL_SECRET"] = secret.read_text()
-            link = ("--data-parallel-address", "127.0.0.1")
-            link += ("--data-parallel-rpc-port", str(free_port()))
-            node = ("--data-parallel-start-rank", "1")
-            node += ("--data-parallel-secret-file", str(secret))
+            link = (
+                *("--data-parallel-address", "127.0.0.1"),
+                *("--data-parallel-rpc-port", str(free_port())),
+            )
+            node = (
+                *("--data-parallel-start-rank", "1"),
+                *("--data-parallel-secret-file", str(secret)),
+            )
             engines = (*OPTIONS[2:8], *options, *link)
             stack.enter_context(headless(*engines, *node))
             options = (*options, *link)

@@ -199,7 +199,7 @@ def _moved(schema: Any, root: str) -> Any:
         return [_moved(each, root) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    moved = {}
+    moved: dict[str, Any] = {}
     for key, value in schema.items():
         if key in ("properties", *_OF_NAMES) and isinstance(value, dict):
             moved[key] = {name: _moved(each, root) for name, each in value.items()}

@@ -65,7 +65,7 @@ def test_templates_name_their_formats() -> None:
 
 def test_a_response_template_is_read_by_the_general_parsers() -> None:
     """Only where the chat template tells of no format, and only for its fields."""
-    fields = {"fields": {"thinking": {}, "content": {}}}
+    fields: object = {"fields": {"thinking": {}, "content": {}}}
 
     report = examined("{{ messages }}", fields)
 

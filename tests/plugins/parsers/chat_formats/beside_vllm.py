@@ -68,7 +68,8 @@ def found_by_vllm(rows: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
 
 def differences() -> list[Difference]:
     """Returns the replies of which vLLM says something else, and what both say."""
-    rows, found = cases(), []
+    rows = cases()
+    found: list[Difference] = []
     for (name, text), theirs in zip(rows, found_by_vllm(rows), strict=True):
         said = Reply(tool=ALSO.get(name, name)).read([text])
         ours = _said(said.content, said.calls)

@@ -1,7 +1,7 @@
 """Replies read by the response template of a tokenizer."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -78,7 +78,9 @@ QWEN_CALL = (
     "<tool_call>\n<function=get_weather>\n<parameter=city>\n12\n</parameter>\n"
     "<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>"
 )
-REPLIES = (
+REPLIES: Sequence[
+    tuple[Mapping[str, Any], str, str, str, str, list[tuple[str, str]]]
+] = (
     # template, end of the prompt, text, reasoning, content, calls
     (GEMMA, "", "Hi there.<turn|>", "", "Hi there.", []),
     (
