@@ -88,7 +88,7 @@ async def test_a_deadline_ends_a_stream_that_has_only_waited() -> None:
         response = await client.post(
             "/v1/completions",
             json={"prompt": "ab", "stream": True},
-            headers={"X-Request-Timeout": "0.2"},
+            headers={"X-Request-Timeout": "1"},
         )
         rest = await response.read()
 

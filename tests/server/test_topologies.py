@@ -20,7 +20,7 @@ OPTIONS = (
     *("--port", "0", "--executor", "simulated", "--simulated-step-seconds", "0.002"),
     *("--num-kv-blocks", "256", "--stat-logger", "hookline_receipts:Receipts"),
     # However busy this machine is, no page may be old.
-    *("--page-wait-seconds", "1"),
+    *("--page-wait-seconds", "20"),
 )
 ROLES = {"engine-0", "text"}
 TOPOLOGIES: dict[str, tuple[Sequence[str], set[str]]] = {
