@@ -30,7 +30,7 @@ LOCAL_FLAGS = frozenset(
 """Options that each machine has for itself, or else the head node's."""
 
 _HEAD_FLAGS = frozenset({"stat-logger", "stat-logger-option"})
-"""Options of the loggers, which only the head node has; `serve` fills in default ones."""
+"""Those of loggers, which only the head node has; `serve` fills in default ones."""
 
 
 def shared_options(config: EngineConfig) -> dict[str, str]:
