@@ -113,8 +113,8 @@ def grammar_of(engine: FakeEngine) -> dict[str, Any]:
 
 async def test_calls_are_forced_in_the_models_own_markup() -> None:
     """
-    The reply is nothing but calls as the parser knows them: of any function, or of the
-    named one, one or more.
+    The reply is nothing but calls as the parser knows them: of any function, one or
+    more, or one of the named function.
     """
     text = (
         '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
@@ -122,7 +122,7 @@ async def test_calls_are_forced_in_the_models_own_markup() -> None:
     engine, one = engine_of(*text), engine_of(*text)
 
     [call] = await called("hermes", engine, tool_choice="required")
-    [named] = await called("hermes", one, tool_choice=NAMED, parallel_tool_calls=False)
+    [named] = await called("hermes", one, tool_choice=NAMED)
 
     assert call["function"] == {"name": "weather", "arguments": '{"city": "Oslo"}'}
     assert named["function"] == call["function"]

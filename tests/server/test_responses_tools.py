@@ -325,7 +325,9 @@ async def test_choices(choice: Any, tools: list[str] | None, forced: Any) -> Non
     all_tools = [FUNCTION, SPACE, CUSTOM, SEARCH, BUILT_IN[0]]
     names = ["f", "mcp__demo__lookup", "mcp__demo__cancel", "apply_patch"]
 
-    got = await ask('{"input": "x"}', tools=all_tools, tool_choice=choice)
+    got = await ask(
+        tool_call(forced or "f", {"input": "x"}), tools=all_tools, tool_choice=choice
+    )
 
     assert got.status == 200, got.answer
     assert got.tools == (tools or [*names, "tool_search"])

@@ -102,7 +102,9 @@ def logprobs() -> None:
 @feature
 def count_tokens() -> None:
     counted = CLIENT.responses.input_tokens.count(model=MODEL, input="Hello")
-    response = CLIENT.responses.create(model=MODEL, input="Hello", store=False)
+    response = CLIENT.responses.create(
+        model=MODEL, input="Hello", store=False, max_output_tokens=16
+    )
     assert counted.input_tokens == response.usage.input_tokens
 
 

@@ -1,10 +1,13 @@
 """The text of a completion as it is generated, cut at stop strings."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from hookline.frontend.detokenizer import Detokenizer, make_detokenizer
 from hookline.request import GenerateRequest
-from hookline.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # servers read their options without transformers
+    from hookline.tokenizer import Tokenizer
 
 
 class StopString:
@@ -137,7 +140,7 @@ class TextStream:
 
 
 def make_text_streams(
-    tokenizer: Tokenizer, request: GenerateRequest, scope: StopScope = StopSearch
+    tokenizer: "Tokenizer", request: GenerateRequest, scope: StopScope = StopSearch
 ) -> list[TextStream]:
     """Makes the text streams of a request's completions."""
     params, streams = request.params, []

@@ -49,7 +49,8 @@ def forced_tag(
     tag = _tag(engine, parser, tools, frozenset(tool.name for tool in tools))
     if tag is None or not isinstance(inner := tag.get("format"), Mapping):
         return None
-    listed = _only_calls(inner, is_parallel=use.is_parallel)
+    is_one = use.choice is Choice.NAMED or not use.is_parallel
+    listed = _only_calls(inner, is_one=is_one)
     is_styled = any(each != "json" for each in _texts(listed, ("style",)))
     if is_styled and _STYLED not in engine.facts.structured_outputs:
         return None
@@ -87,7 +88,7 @@ def _tag(
     return tag
 
 
-def _only_calls(inner: Mapping[str, Any], *, is_parallel: bool) -> Tag | None:
+def _only_calls(inner: Mapping[str, Any], *, is_one: bool) -> Tag | None:
     """Returns a format without the free text around calls; None if it is unknown."""
     match inner:
         case {"type": "triggered_tags", "tags": [*tags]}:
@@ -101,7 +102,7 @@ def _only_calls(inner: Mapping[str, Any], *, is_parallel: bool) -> Tag | None:
             listed = dict(calls)
         case _:
             return None
-    return listed if is_parallel else _limited(listed)
+    return _limited(listed) if is_one else listed
 
 
 def _limited(listed: Mapping[str, Any]) -> Tag:

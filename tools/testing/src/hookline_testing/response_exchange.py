@@ -54,13 +54,15 @@ class Exchange:
 
     @property
     def forced(self) -> str | None:
-        """The function whose arguments the text has to match, or None."""
+        """The function that the text has to call in the markup of `hermes`, or None."""
         grammar = self.engine.streams[0].params.structured_outputs
         if grammar is None:
             return None
-        schema = json.loads(str(grammar.json))
-        functions = self.functions.items()
-        return next(name for name, each in functions if each["parameters"] == schema)
+        tags = json.loads(str(grammar.structural_tag))["format"]["tags"]
+        [name] = {
+            each for each in self.tools for tag in tags if f'"{each}"' in tag["begin"]
+        }
+        return name
 
 
 def tool_call(name: str, arguments: object) -> str:
