@@ -100,6 +100,7 @@ RESULTS: tuple[tuple[dict[str, Any], str], ...] = (
     ),
     ({"type": "function_call_output", "output": {"ok": True}}, '{"ok":true}'),
     ({"type": "function_call_output", "output": []}, ""),
+    ({"type": "function_call_output", "output": None}, ""),
     ({"type": "function_call_output", "output": ["a", 1]}, '["a",1]'),
     ({"type": "custom_tool_call_output", "name": "g", "output": "a"}, "a"),
     ({"type": "custom_tool_call_output", "output": [TEXT]}, "seen"),

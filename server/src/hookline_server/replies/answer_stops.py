@@ -16,9 +16,9 @@ class AnswerStops(StopSearch):
 
     Text is given out as the model wrote it, but only up to where the parsers have
     decided what it is: what is undecided may become content, and the end of it a stop
-    string. Parts do not say where in the text they were, and what a parser has mended is
-    nowhere in it. So the place of held content is estimated, never too late; that of a
-    stop string, which matters once a reply, is found by reading the text again.
+    string. Parts do not say where in the text they were, and what a parser has mended
+    is nowhere in it. So the place of held content is estimated, never too late; that of
+    a stop string, which matters once a reply, is found by reading the text again.
     """
 
     def __init__(
