@@ -100,7 +100,6 @@ RESULTS: tuple[tuple[dict[str, Any], str], ...] = (
     ),
     ({"type": "function_call_output", "output": {"ok": True}}, '{"ok":true}'),
     ({"type": "function_call_output", "output": []}, ""),
-    ({"type": "function_call_output", "output": None}, ""),
     ({"type": "function_call_output", "output": ["a", 1]}, '["a",1]'),
     ({"type": "custom_tool_call_output", "name": "g", "output": "a"}, "a"),
     ({"type": "custom_tool_call_output", "output": [TEXT]}, "seen"),
@@ -112,6 +111,7 @@ RESULTS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"type": "apply_patch_call_output", "status": "failed"}, "failed"),
     ({"type": "apply_patch_call_output", "status": "failed", "output": "a"}, "a"),
     ({"type": "tool_search_output", "tools": []}, "Found: "),
+    ({"type": "function_call_output", "output": None}, ""),
 )
 
 
