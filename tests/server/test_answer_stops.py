@@ -16,6 +16,8 @@ from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
 HELLO = [{"role": "user", "content": "Hi"}]
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": "STOP"}}\n</tool_call>'
+MENDED = "<tool_call>{'name': 'f', 'arguments': {'a': 'b\t'}}</tool_call>"
+GLM_CALL = "<tool_call>f\n<arg_key>c</arg_key>\n<arg_value>P</arg_value>\n</tool_call>"
 F = Tool(name="f", description="", parameters={"type": "object"}, strict=False)
 USE = ToolUse(tools=(F,), choice=Choice.AUTO)
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
@@ -38,6 +40,9 @@ TEXTS: list[tuple[str | None, str | None, str, list[str], str, str | None]] = [
     (None, "hermes", f"one{CALL}two STOP three", ["STOP"], "onetwo ", "STOP"),
     (None, "hermes", "a <tool_c STOP", ["STOP", "<tool_call>"], "a <tool_c ", "STOP"),
     (None, "hermes", "ab" + CALL + "c", ["abc"], "abc", None),
+    (None, "hermes", f"{MENDED}l: {MENDED}", ["l"], "", "l"),
+    (None, "glm45", f"{GLM_CALL}The <arg_key> of", ["e <a"], "Th", "e <a"),
+    (None, "mistral", "[TOOL_CALLS]f{}[TOOL_CALLS] no call", ["ca"], " no ", "ca"),
     ("qwen3", "hermes", f"<think>STOP</think>{CALL}", ["STOP"], "", None),
     (
         "qwen3",

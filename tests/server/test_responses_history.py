@@ -111,6 +111,7 @@ RESULTS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"type": "apply_patch_call_output", "status": "failed"}, "failed"),
     ({"type": "apply_patch_call_output", "status": "failed", "output": "a"}, "a"),
     ({"type": "tool_search_output", "tools": []}, "Found: "),
+    ({"type": "function_call_output", "output": None}, ""),
 )
 
 

@@ -192,11 +192,6 @@ async def test_calls_need_a_parser() -> None:
             "is missing",
         ),
         (
-            {"input": [{"type": "function_call_output", "call_id": "c"}]},
-            "input[0].output",
-            "is missing",
-        ),
-        (
             {"input": [{**CALL, "arguments": "[" * 65 + "]" * 65}]},
             "input[0].arguments",
             "at most 64 are allowed",

@@ -49,6 +49,7 @@ from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
 from hookline_server.sending import send
 from hookline_server.settings import ServerSettings
+from hookline_server.trace_rules import IS_PLAIN, trace_rules
 
 ROUTES = (
     web.post("/v1/completions", completions),
@@ -82,6 +83,8 @@ def create_app(
 
     Run it with `handler_cancellation=True`, which aborts requests of clients that left.
     """
+    if not IS_PLAIN:
+        trace_rules()  # warns of wrong variables, before the first request needs them
     page_counts = PageCounts()
     observers = engine.observers
     needs_http = observers.listens("http_answered")

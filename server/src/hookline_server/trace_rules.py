@@ -210,24 +210,35 @@ class TraceRules:
         return trace.get_current_span(found).get_span_context()
 
 
-@cache
 def trace_rules() -> TraceRules:
     """Returns the rules of this process's environment, which do not change.
 
     They are those of `opentelemetry.propagate`, too: a program that has set a
     propagator there keeps it, and other users of the API get the server's.
     """
-    rules = TraceRules.of(os.environ)
+    rules, warnings = _rules()
+    while (
+        warnings
+    ):  # once they are known, as lines of a request's log ask for its trace
+        logger.warning(warnings.pop(0))
+    return rules
+
+
+@cache
+def _rules() -> tuple[TraceRules, list[str]]:
+    """Returns the rules, and warnings that have yet to be given."""
+    warnings: list[str] = []
+    rules = TraceRules.of(os.environ, warnings.append)
     if "opentelemetry.propagate" in sys.modules:
         propagator = sys.modules["opentelemetry.propagate"].get_global_textmap()
-        return TraceRules(propagator, rules.sampler, rules.ratio)
+        return TraceRules(propagator, rules.sampler, rules.ratio), warnings
     if os.environ.get(PROPAGATORS):  # with a name that is not known, it is no module
         names = propagator_names(os.environ, warn=bool)
         os.environ[PROPAGATORS] = ",".join(names) or "none"
     from opentelemetry import propagate  # noqa: PLC0415 - reads the variable
 
     propagate.set_global_textmap(rules.propagator)
-    return rules
+    return rules, warnings
 
 
 def propagator_names(environment: Mapping[str, str], warn: Warn) -> list[str]:

@@ -61,7 +61,7 @@ class PastItems:
         """Converts a result; one without an id is that of the first call without one.
 
         Raises:
-            RequestError: It has no output, or no call.
+            RequestError: It has no call.
         """
         call_id = item.call_id
         if call_id is None and item.kind == "local_shell_call_output":
@@ -82,11 +82,13 @@ class PastItems:
             return "Found: " + ", ".join(_names(item.tools or ()))
         if output is None and item.kind == "apply_patch_call_output":
             output = item.status
+        if output is None:
+            return ""  # as a tool's message without content
         if isinstance(output, str):
             return output
         if isinstance(output, list) and all(map(_is_part, output)):
             return read_parts(output, place, "tool", self._ignored).text
-        return msgspec.json.encode(_given(output, place)).decode()
+        return msgspec.json.encode(output).decode()
 
 
 def _given(value: T | None, place: str) -> T:
