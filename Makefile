@@ -5,6 +5,7 @@ MODEL ?= demo
 PORT ?= 8000
 METHOD ?= medusa
 CONNECTOR ?= shared_storage
+BASE ?= HEAD
 ARGS ?=
 
 VENV := .venv
@@ -15,6 +16,8 @@ PROJECTS := $(filter-out $(RAY_PROJECT),$(sort $(wildcard pyproject.toml */pypro
     tools/bench/pyproject.toml tools/pd_proxy/pyproject.toml
 DEV_PROJECTS := $(filter-out $(PROJECTS),$(sort $(wildcard tools/*/pyproject.toml)))
 EDITABLE = $(foreach project,$(1),-e ./$(patsubst %pyproject.toml,%,$(project)))
+# What distributions of these leave to their users: OTLP over gRPC, of the logger otel.
+EXTRAS := opentelemetry-exporter-otlp-proto-grpc
 # Idle processes take over tests of busy ones; tests/conftest.py has their number.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -31,10 +34,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg ray test test-folder test-rest test-isa test-all lint types imports bench soak fuzz fuzz-api demo-model demo-heads clean
+.PHONY: help serve disagg ray test test-folder test-rest test-isa test-all lint types imports bench bench-compare soak fuzz fuzz-api demo-model demo-heads clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: $(VENV)/installed  ## Serve a model: MODEL=demo PORT=8000 ARGS='...'
 	@exec $(BIN)/hookline serve --model $(MODEL) --port $(PORT) $(ARGS)
@@ -80,6 +83,9 @@ imports: $(VENV)/installed-dev  ## Check which package imports which
 bench: $(VENV)/installed-dev  ## Run the benchmarks
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
+bench-compare: $(VENV)/installed-dev  ## Hold the nightly benchmarks against a commit: BASE=main ARGS='--pairs 5'
+	@$(BIN)/python benchmarks/bench_compare.py $(BASE) $(ARGS)
+
 soak: $(VENV)/installed-dev  ## Run the long tests
 	@$(BIN)/python -m pytest -m soak --timeout 0 $(ARGS)
 
@@ -109,7 +115,7 @@ $(VENV)/installed: $(PROJECTS) constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --upgrade 'pip>=25.1'
 	@$(UNINSTALL) hookline
-	@$(INSTALL) --constraint constraints.txt $(call EDITABLE,$(PROJECTS))
+	@$(INSTALL) --constraint constraints.txt $(call EDITABLE,$(PROJECTS)) $(EXTRAS)
 	@$(BIN)/hookline warm-up || echo "Servers compile kernels when they need them."
 	@touch $@
 

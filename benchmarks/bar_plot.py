@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from line_plot import COLOURS, svg, text_at
+from hookline_bench.svg import COLOURS, svg, text_at
 
 PANEL_WIDTH, ROW, LABELS, VALUES, TOP = 320, 20, 130, 50, 44
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from line_plot import COLOURS, line_at, svg, text_at
+from hookline_bench.svg import COLOURS, line_at, svg, text_at
 
 WIDTH, PANEL, LEFT, TOP = 640, 130, 50, 40
 

@@ -12,11 +12,12 @@ import json
 from hookline_server.replies.reading import ReplyReading
 from hookline_server.replies.parsers import choose_parsers
 from hookline_server.replies.settings import ReplySettings
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.tools import read_tools
 from hookline_server.protocol.tool_use import Choice, ToolUse
 from hookline_server.answers.reply import WholeReply
 
-tools = read_tools([{"function": {"name": "get_weather"}}])
+tools = read_tools([{"function": {"name": "get_weather"}}], Ignored())
 use = ToolUse(tools=tools, choice=Choice.AUTO)
 chosen = choose_parsers(ReplySettings(tool_call_parser="lines"))
 reader = ReplyReading(use=use, tool=chosen.tool).reader()

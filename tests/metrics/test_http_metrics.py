@@ -17,7 +17,10 @@ FAMILIES = (
 
 
 def told(name: str, *exchanges: tuple[str, int]) -> dict[tuple[str, ...], float]:
-    """A family's values, or histograms' counts, after requests by (route, status)."""
+    """A family's values, or histograms' counts, after requests by (route, status).
+
+    By labels without the model's name, the first of them.
+    """
     metrics = MetricsConfig(dialects=DIALECTS)
     recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     answered = HttpAnswered(
@@ -37,7 +40,7 @@ def told(name: str, *exchanges: tuple[str, int]) -> dict[tuple[str, ...], float]
     recorder.http_answered(answered)
     [family] = [each for each in recorder.snapshot() if each.name == name]
     return {
-        sample.labels: sample.value.count
+        sample.labels[1:]: sample.value.count
         if isinstance(sample.value, HistogramValue)
         else sample.value
         for sample in family.samples

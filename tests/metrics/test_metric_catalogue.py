@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from hookline.clock import VirtualClock
 from hookline_metrics import (
     CATALOGUE,
     DIALECTS,
@@ -13,9 +14,11 @@ from hookline_metrics import (
     Alias,
     Kind,
     Metric,
+    Recorder,
 )
 from hookline_metrics.dialects.help_texts import HELP
 from hookline_metrics.metric import Stability
+from hookline_testing.payloads import make_started
 from hookline_testing.table_walk import for_each_row
 
 VLLM_FAMILIES = {
@@ -168,6 +171,20 @@ RESERVED_PARTS = {
     *("minutes", "hours", "days", "milliseconds", "percent", "kilobytes"),
 }
 
+UNIT_ELSEWHERE = {
+    "hookline_estimated_flops": "FLOPs are operations",
+    "hookline_kv_transfer_in_flight": "it counts what its name has in the singular",
+    "hookline_kv_transfer_closing": "likewise",
+    "hookline_kv_transfer_ended": "likewise",
+    "hookline_logger_lane_depth": "the depth of a queue is in what it holds",
+}
+"""Own names without their unit, and why."""
+
+MOST_FAMILIES = {"hookline": 240, "vllm": 90, "sglang": 75}
+"""By dialect, as shown by default; another one needs a reason, and a higher limit."""
+MOST_SERIES = 460
+"""Of one engine at its start, under the names shown by default; a histogram is one."""
+
 own_metric = for_each_row(
     "metric",
     [metric for metric in CATALOGUE if metric.is_own],
@@ -216,9 +233,19 @@ def test_own_name_keeps_the_naming_rules(metric: Metric) -> None:
     assert parts[-1] not in {"total", "count", "sum", "bucket"}
     if metric.unit in {"seconds", "tokens", "ratio"}:
         assert metric.unit in parts
+    has_unit = metric.unit == "1" or metric.unit in metric.name
+    assert has_unit != (metric.name in UNIT_ELSEWHERE)
     for label in metric.labels:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", label.name)
         assert label.name not in {"le", "quantile", "model_name", *metric.scope.labels}
+
+
+@every_metric
+def test_every_family_names_the_model(metric: Metric) -> None:
+    """In Hookline's dialect and in vLLM's, those of the front end included."""
+    for dialect in ("hookline", "vllm"):
+        for alias in metric.aliases(dialect):
+            assert "model_name" in shown_labels(metric, alias)
 
 
 @every_metric
@@ -288,6 +315,29 @@ def test_inapplicable_families_are_not_exposed(dialect: str) -> None:
 
     assert not names & set(NOT_APPLICABLE[dialect])
     assert all(NOT_APPLICABLE[dialect].values())
+
+
+def test_catalogue_keeps_its_budget() -> None:
+    """A new family is paid for by whoever scrapes, so their number has a limit."""
+    families = Counter(
+        dialect
+        for dialect in DIALECTS
+        for name in {
+            alias.name
+            for metric in CATALOGUE
+            for alias in metric.aliases(dialect)
+            if not alias.hidden_since
+        }
+    )
+    recorder = Recorder(clock=VirtualClock())
+
+    recorder.engine_started(make_started())
+    series = sum(len(family.samples) for family in recorder.snapshot())
+
+    assert {name: families[name] for name in MOST_FAMILIES} == {
+        name: min(families[name], most) for name, most in MOST_FAMILIES.items()
+    }
+    assert series <= MOST_SERIES
 
 
 def test_hidden_names_say_what_replaces_them() -> None:

@@ -65,6 +65,7 @@ from hookline_metrics.front_end_parts import (
     EngineHealth,
     EngineLink,
     EventLoopStats,
+    IgnoredStats,
     LinkStats,
     LogStats,
     MemoryStats,
@@ -72,6 +73,7 @@ from hookline_metrics.front_end_parts import (
     ParserFailures,
     ResponseStoreStats,
     ScalingStats,
+    StreamStats,
     TextQueueStats,
     TextStats,
     UnknownFieldStats,
@@ -82,6 +84,7 @@ from hookline_metrics.grammars import (
     GrammarStats,
     GrammarUse,
 )
+from hookline_metrics.metric import Scope
 from hookline_metrics.slo import Phase
 from hookline_metrics.transfer_stats import (
     KVLoad,
@@ -128,6 +131,9 @@ ABORTED = dataclasses.replace(
     inference_seconds=None,
     preempted_seconds=0.0,
     last_scheduled_seconds=None,
+    last_prefill_seconds=None,
+    last_decode_seconds=None,
+    last_inference_seconds=None,
     ttft_seconds=None,
     e2e_seconds=0.75,
     tpot_seconds=None,
@@ -230,8 +236,13 @@ FRONT_END = FrontEndChanged(
                 ),
             )
         ),
-        ParserFailures(failures=(("tool", "hermes", 4), ("reasoning", "qwen3", 0))),
+        ParserFailures(
+            failures=(("tool", "hermes", 4), ("reasoning", "qwen3", 0)),
+            repairs=(("tool", "hermes", "escape", 2),),
+        ),
+        StreamStats(keep_alives=5),
         UnknownFieldStats(fields=(("user", 4), ("other", 1))),
+        IgnoredStats(elements=(("messages", "tool.web_search", 2),)),
         ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),)),
         ApiKeyStats(stale_seconds=90.0),
         EventLoopStats(lag_seconds=0.25, stalls=2),
@@ -548,6 +559,9 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_request_preparation_seconds": {(): ({0.3: 1}, 0.25)},
     "hookline_request_queue_seconds": {(): ({0.3: 1, 0.5: 1}, 0.75)},
     "hookline_request_last_scheduled_seconds": {(): ({1.5: 1}, 1.25)},
+    "hookline_request_last_prefill_seconds": {(): ({0.3: 1}, 0.25)},
+    "hookline_request_last_decode_seconds": {(): ({2: 1}, 2)},
+    "hookline_request_last_inference_seconds": {(): ({2.5: 1}, 2.25)},
     "hookline_request_prefill_seconds": {(): ({1: 1}, 1)},
     "hookline_request_decode_seconds": {(): ({5: 1}, 4)},
     "hookline_request_inference_seconds": {(): ({5: 1}, 5)},
@@ -650,6 +664,7 @@ EXPECTED: dict[str, Numbers] = {
     },
     "hookline_structured_output_grammars": {
         ("compiled",): 2,
+        ("loosened",): 0,
         ("refused",): 0,
         ("limit",): 1,
         ("failed",): 0,
@@ -662,7 +677,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_structured_output_forced_tokens": {(): 4},
     "hookline_spec_decode_acceptance_ratio": {(): 0.5},
     "hookline_spec_decode_mean_accepted_length": {(): 2},
-    "hookline_spec_decode_estimated_speedup_ratio": {(): 1},
+    "hookline_spec_decode_estimated_speedup_ratio": {},
     "hookline_spec_decode_num_speculative_tokens": {(): 5},
     "hookline_step_requests": {(): ({8: 1}, 3)},
     "hookline_scheduled_tokens": {("prefill",): 12, ("decode",): 4},
@@ -783,7 +798,10 @@ EXPECTED: dict[str, Numbers] = {
         ("tool", "hermes"): 4,
         ("reasoning", "qwen3"): 0,
     },
+    "hookline_reply_repairs": {("tool", "hermes", "escape"): 2},
     "hookline_request_unknown_fields": {("user",): 4, ("other",): 1},
+    "hookline_request_ignored_elements": {("messages", "tool.web_search"): 2},
+    "hookline_stream_keep_alives": {(): 5},
     "hookline_stored_responses": {(): 3},
     "hookline_api_keys_stale_seconds": {(): 90.0},
     "hookline_stored_response_bytes": {(): 4096},
@@ -819,7 +837,7 @@ EXPECTED: dict[str, Numbers] = {
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
             *("executor", "isa", "version", "config_hash", "phase"),
             *("tensor_parallel_size", "pipeline_parallel_size", "rank"),
-            *("code", "field", "tenant", "route", "method"),
+            *("code", "field", "kind", "tenant", "route", "method"),
             *("logger", "label", "parser", "position", "reason", "tier"),
             *("blocks", "block_bytes", "capacity_tokens", "host"),
         )
@@ -840,8 +858,18 @@ EXPECTED: dict[str, Numbers] = {
 }
 
 
-MADE_ELSEWHERE = {"hookline_saturation_ratio", "hookline_saturation_part_ratio"}
+MADE_ELSEWHERE = {
+    "hookline_saturation_ratio",
+    "hookline_saturation_part_ratio",
+    "hookline_capacity_requests_per_second",
+    "hookline_capacity_concurrent_requests",
+    "hookline_predicted_time_to_first_token_seconds",
+    "hookline_predicted_inter_token_seconds",
+    "hookline_capacity_error_ratio",
+}
 """Their numbers have tests of their own."""
+
+SCOPES = {metric.name: metric.scope for metric in CATALOGUE}
 
 NOT_ZERO_AT_FIRST = {
     "hookline_engine_info",
@@ -874,8 +902,8 @@ def digest(value: float | HistogramValue) -> object:
 def numbers(recorder: Recorder, name: str, *, engine: str = "0") -> Numbers:
     """The series of a family of Hookline's own dialect, of one engine."""
     (family,) = (family for family in recorder.snapshot() if family.name == name)
-    if family.label_names[:2] != ("model_name", "engine"):
-        return {sample.labels: digest(sample.value) for sample in family.samples}
+    if SCOPES.get(name) is Scope.FRONT_END:
+        return {sample.labels[1:]: digest(sample.value) for sample in family.samples}
     return {
         sample.labels[2:]: digest(sample.value)
         for sample in family.samples

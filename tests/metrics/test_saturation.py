@@ -164,6 +164,43 @@ def test_it_is_the_fraction_of_the_capacity_in_use(name: str, share: float) -> N
 
 
 @pytest.mark.parametrize("name", essential(SITES, "decode"))
+def test_capacity_is_known_below_it(name: str) -> None:
+    """At six tenths of the load the estimate is right within three of its errors."""
+    site = SITES[name]()
+    site.load(capacity(name) * 0.6, 80)
+
+    found = site.saturation.capacity().estimates["requests_per_second"]
+
+    assert found.error is not None
+    assert found.error < 0.5
+    off = abs(found.value - capacity(name)) / capacity(name)
+    assert off < max(3 * found.error, 0.1)
+
+
+def test_latencies_are_predicted_at_the_present_load() -> None:
+    """What the requests of half a minute saw is what had been predicted on average."""
+    site = SITES["decode"]()
+    nothing = site.saturation.capacity()
+    predicted = []
+    for _ in range(60):
+        site.load(capacity("decode") * 0.6, 1)
+        predicted.append(site.saturation.capacity())
+    recent = list(site.engine.finished.values())[-100:]
+    ttft = fmean(each.ttft_seconds or 0.0 for each in recent)
+    tpot = fmean(each.tpot_seconds or 0.0 for each in recent)
+
+    def mean(name: str) -> float:
+        return fmean(each.value(name) or 0.0 for each in predicted[-30:])
+
+    assert (nothing.estimates, nothing.errors) == ({}, {})
+    assert mean("time_to_first_token") == pytest.approx(ttft, rel=0.25)
+    assert mean("inter_token") == pytest.approx(tpot, rel=0.25)
+    errors = predicted[-1].errors
+    assert 0.0 < errors["time_to_first_token"] < 1.0
+    assert 0.0 < errors["inter_token"] < 0.5
+
+
+@pytest.mark.parametrize("name", essential(SITES, "decode"))
 def test_it_stays_high_while_the_queue_grows(name: str) -> None:
     """At one and a half times the capacity it is above 1 and goes on rising."""
     site = SITES[name]()

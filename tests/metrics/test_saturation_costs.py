@@ -1,5 +1,6 @@
 """The line fitted to step times, and that no payload leads the signal astray."""
 
+import dataclasses
 import math
 import random
 
@@ -9,11 +10,14 @@ from hypothesis import strategies as st
 
 from hookline.events import StepRecord
 from hookline.payloads import StateChanged, StepFinished
+from hookline.request import Slo
 from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline.stats.step_work import StepWork
 from hookline_metrics.saturation import Saturation
+from hookline_metrics.saturation.capacity import MOST_ERROR, BusySteps, Estimate
 from hookline_metrics.saturation.costs import NO_COST, StepCost, StepCosts
+from hookline_metrics.saturation.demand import MeanRequest
 from hookline_metrics.saturation.signal import MOST
 from hookline_testing.payloads import FACTS
 
@@ -45,6 +49,79 @@ def test_mixed_batches_give_the_true_costs() -> None:
     assert cost.fixed == pytest.approx(TRUE.fixed, rel=0.05)
     assert cost.decode == pytest.approx(TRUE.decode, rel=0.05)
     assert cost.prefill == pytest.approx(TRUE.prefill, rel=0.05)
+
+
+def busy_steps(noise: float = 0.0) -> BusySteps:
+    """The steps of requests of 20 tokens, after mixed ones with so much noise."""
+    costs, source = StepCosts(), random.Random(7)  # noqa: S311 - no secret
+    for decodes, tokens in mixed(500):
+        seconds = TRUE.seconds(decodes, tokens)
+        costs.add(decodes, tokens, seconds * (1 + source.uniform(-noise, noise)))
+        costs.fit()
+    request = MeanRequest(
+        prompt=100.0,
+        recomputed=0.0,
+        decodes=19.0,
+        passes=20.0,
+        blocks=0.0,
+        fresh=1.0,
+        yields=1.0,
+        counted=100.0,
+    )
+    return BusySteps(costs, request, places=64.0, is_by_cache=False, budget=512)
+
+
+def test_concurrency_is_what_objectives_and_places_allow() -> None:
+    """The largest number of requests whose steps are as short as they must be."""
+    steps = busy_steps()
+    of_30 = TRUE.seconds(30 * 19 / 20, 30 * 100 / 20)
+    expected = {
+        Slo(): None,
+        Slo(tpot=of_30): 30,
+        Slo(e2e=20 * of_30): 30,
+        Slo(ttft=of_30 + 100 * TRUE.prefill): 30,
+        Slo(tpot=of_30, e2e=1000.0, ttft=1000.0): 30,
+        Slo(tpot=TRUE.fixed): 0,
+        Slo(ttft=50 * TRUE.prefill): 0,
+        Slo(tpot=1000.0): 64,
+    }
+
+    found = {slo: steps.within(slo) for slo in expected}
+
+    for slo, value in expected.items():
+        estimate = found[slo]
+        assert (None if estimate is None else estimate.value) == (
+            value if value is None else pytest.approx(value, rel=0.05)
+        )
+    assert steps.stability() == Estimate(64.0, 0.0)
+    few = dataclasses.replace(steps, budget=90)  # a request takes 6 tokens of a step
+    assert few.stability().value == pytest.approx(90 / 5.95)
+
+
+def test_capacity_is_that_of_full_steps() -> None:
+    """64 requests of 20 steps, all in each step."""
+    full = TRUE.seconds(64 * 19 / 20, 64 * 100 / 20)
+
+    found = busy_steps().capacity()
+
+    assert found.value == pytest.approx(64 / 20 / full, rel=0.05)
+
+
+def test_errors_grow_with_noise_and_distance() -> None:
+    """Exact steps leave the error of the mean request alone; nothing seen, no idea."""
+    exact, noisy = busy_steps(), busy_steps(noise=0.5)
+
+    errors = [each.capacity().error or 0.0 for each in (exact, noisy)]
+
+    assert errors[0] == pytest.approx(0.1, abs=0.02)  # of 100 requests
+    assert errors[0] < errors[1] < 0.5
+    assert noisy.error(30) < noisy.error(300) < noisy.error(3000)
+    costs = StepCosts()
+    for _ in range(50):
+        costs.add(1, 0, 0.01)
+        costs.fit()
+    unseen = dataclasses.replace(exact, costs=costs)
+    assert unseen.capacity().error == MOST_ERROR
 
 
 def test_pauses_change_no_slope() -> None:

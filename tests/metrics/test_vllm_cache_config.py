@@ -56,6 +56,7 @@ def test_defaults_are_printed_as_vllm_does() -> None:
     """What is not set is None; numbers are those of the engine."""
     assert labels_of(FACTS) == {
         **NOTHING,
+        "model_name": "tiny",
         "engine": "0",
         "block_size": "16",
         "user_specified_block_size": "False",

@@ -109,9 +109,9 @@ def test_lora_adapters_are_told_once_for_all_engines(recorder: Recorder) -> None
     told = family(recorder, "lora_requests_info")
 
     assert told.label_names == (
-        *("max_lora", "waiting_lora_adapters", "running_lora_adapters"),
+        *("model_name", "max_lora", "waiting_lora_adapters", "running_lora_adapters"),
     )
     assert [(sample.labels, sample.value) for sample in told.samples] == [
-        (("0", "", ""), 0)
+        (("tiny", "0", "", ""), 0)
     ]
     assert "LoRA adapters are not supported" in told.help

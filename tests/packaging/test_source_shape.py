@@ -63,6 +63,8 @@ OVERRIDES = {
     *("_index_key", "from_function", "get_cache_path", "ensure_cache_path"),
     *("get_disambiguator", "get_source_stamp", "_to_string"),
     "handle_error",  # aiohttp's
+    # OpenTelemetry's
+    *("generate_span_id", "generate_trace_id", "is_trace_id_random", "_translate_data"),
 }
 """Functions that libraries call by their names."""
 

@@ -25,8 +25,10 @@ WITHOUT_PROMPTS = {
     "plugins/connectors/shared_storage/src/hookline_shared_storage/store.py": (
         "`mkstemp` in a folder of the user's own"
     ),
+    "processes/src/hookline_processes/usage.py": "the name of this process, in /proc",
     "plugins/speculative/eagle/src/hookline_eagle/checkpoint.py": "weights",
     "plugins/speculative/medusa/src/hookline_medusa/checkpoint.py": "weights",
+    "tools/bench/src/hookline_bench/sweep.py": "a plot",
     "tools/dashboards/src/hookline_dashboards/__main__.py": "dashboards and rules",
 }
 THE_FUNCTION = "processes/src/hookline_processes/private_files.py"

@@ -200,3 +200,20 @@ def test_calls_after_close_are_counted(
 
     assert listener.seen == [1]
     assert fanout.stats[0].dropped == 1
+
+
+def test_one_lane_is_settled_whatever_becomes_of_others(
+    make_fanout: Callable[..., Fanout], hanging: Hanging
+) -> None:
+    """A lane's plugin gets all at once, and a hung one tells how long it is behind."""
+    listener = Listener()
+    fanout = make_fanout(hung=[hanging], one=[listener])
+    fanout.submit(step(1))
+    assert hanging.entered.wait(PATIENCE_SECONDS)
+
+    behind = fanout.settle("one", PATIENCE_SECONDS), fanout.settle("hung", 0.0)
+
+    assert listener.seen == [1]
+    assert behind[0] == 0 < behind[1]
+    waited = {lane.name: lane.waited_seconds for lane in fanout.stats}
+    assert waited["one"] == 0 < behind[1] <= waited["hung"]

@@ -86,7 +86,7 @@ async def test_authentication_comes_before_the_body() -> None:
     ("options", "status", "kind"),
     [
         ({"json": None, "data": b"{"}, 400, "invalid_request_error"),
-        ({"json": {**BODY, "max_tokens": 99}}, 400, "invalid_request_error"),
+        ({"json": {**BODY, "max_tokens": -1}}, 400, "invalid_request_error"),
         ({"json": {**BODY, "model": "claude"}}, 404, "not_found_error"),
         ({"path": "/v1/messages/batches"}, 404, "not_found_error"),
         ({"method": "PUT"}, 405, "invalid_request_error"),

@@ -14,6 +14,7 @@ PARSERS = ServerSettings(
     replies=ReplySettings(tool_call_parser="hermes", reasoning_parser="qwen3")
 )
 TOOLS = [{"name": "f", "input_schema": {"type": "object"}}]
+SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 
 
 async def refusal(**fields: Any) -> str:
@@ -38,12 +39,10 @@ async def refusal(**fields: Any) -> str:
         ({"messages": []}, "messages must not be empty"),
         ({"temperature": 3}, "temperature must be at most 2, not 3"),
         ({"stop_sequences": [""]}, "stop_sequences must not hold empty strings"),
-        ({"mcp_servers": [{}]}, "mcp_servers is not supported"),
         (
             {"output_config": {"format": {"type": "json_schema"}}},
             "output_config.format.schema is missing",
         ),
-        ({"thinking": {"type": "much"}}, "thinking.type must be one of enabled, "),
         (
             {"thinking": {"type": "enabled", "budget_tokens": 0}},
             "thinking.budget_tokens must be at least 1",
@@ -63,9 +62,10 @@ async def refusal(**fields: Any) -> str:
         ),
         ({"tool_choice": {"type": "all"}}, "tool_choice.type must be one of auto, "),
         (
-            {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
-            "tools[0]: tools of type 'web_search_20250305' are not supported",
+            {"tools": [SEARCH], "tool_choice": {"type": "tool", "name": "web_search"}},
+            "tool_choice.name is 'web_search', which is not among the request's",
         ),
+        ({"tools": [SEARCH, {"name": "f"}]}, "tools[1].input_schema is missing"),
         ({"tools": [{"name": "f"}]}, "tools[0].input_schema is missing"),
         (
             {"tools": [{"name": "f f", "input_schema": {}}]},
@@ -87,7 +87,8 @@ async def test_refused_fields(fields: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("role", "content", "message"),
     [
-        ("system", "a", "messages[1].role must be user or assistant, not 'system'"),
+        ("moderator", "a", "messages[1].role must be user, assistant or system, not"),
+        ("system", [{"type": "image"}], "messages[1].content[0]: a block of type"),
         ("user", [], "messages[1].content must not be empty"),
         (
             "user",
@@ -102,14 +103,13 @@ async def test_refused_fields(fields: dict[str, Any], message: str) -> None:
         ),
         (
             "user",
-            [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "a",
-                    "content": [{"type": "image", "source": {}}],
-                }
-            ],
-            "messages[1].content[0].content[0]: a block of type 'image' is not",
+            [{"type": "document", "source": {"type": "base64", "data": "aa"}}],
+            "messages[1].content[0]: a block of type 'document' is not supported",
+        ),
+        (
+            "assistant",
+            [{"type": "tool_use", "id": "a", "name": "f", "input": {}}],
+            "messages[1].content[0]: only a message that ends with text can be",
         ),
         (
             "assistant",
@@ -135,18 +135,11 @@ async def test_refused_messages(role: str, content: object, message: str) -> Non
 
 async def test_what_the_servers_parsers_cannot_find_is_refused() -> None:
     """
-    Without parsers neither tools nor reasoning can be told; `adaptive` needs neither.
+    Without a parser calls cannot be told from text.
     """
     async with client_of(FakeEngine()) as client:
-        enabled = {"type": "enabled", "budget_tokens": 1024}
-        for fields, option in (
-            ({"thinking": enabled}, "--reasoning-parser"),
-            ({"tools": TOOLS}, "--tool-call-parser"),
-        ):
-            response = await client.post("/v1/messages", json={**BODY, **fields})
-            error = (await response.json())["error"]
-            assert response.status == 400
-            assert option in error["message"]
-        adaptive = {"thinking": {"type": "adaptive"}}
-        response = await client.post("/v1/messages", json={**BODY, **adaptive})
-        assert response.status == 200
+        response = await client.post("/v1/messages", json={**BODY, "tools": TOOLS})
+        error = (await response.json())["error"]
+
+    assert response.status == 400
+    assert "--tool-call-parser" in error["message"]

@@ -45,19 +45,18 @@ async def test_completion_has_every_field_of_the_api() -> None:
     }
 
 
-async def test_usage_counts_drafts() -> None:
+async def test_usage_does_not_count_drafts() -> None:
     """
-    The usage has the accepted and rejected drafts of all choices.
+    OpenAI's fields for predictions are those of a request's `prediction`, for whose
+    tokens the client pays; drafts are the engine's own affair.
     """
     engine = FakeEngine()
     engine.draft_tokens, engine.accepted_tokens = 9, 4
 
     answer = await complete(engine, n=2)
 
-    assert answer["usage"]["completion_tokens_details"] == {
-        "accepted_prediction_tokens": 8,
-        "rejected_prediction_tokens": 10,
-    }
+    assert answer["usage"]["completion_tokens"] == 10
+    assert "completion_tokens_details" not in answer["usage"]
 
 
 async def test_request_can_disable_speculation() -> None:

@@ -28,7 +28,7 @@ ENGINE = """
     autoscale autoscale-target autoscale-quiet
     data-parallel-rank data-parallel-external-lb data-parallel-hybrid-lb
     logits-processor structured-outputs-config
-    stat-logger stat-logger-option heartbeat-seconds
+    stat-logger stat-logger-option heartbeat-seconds page-wait-seconds
     slo keep-prompts on-non-finite otlp-traces-endpoint otlp-metrics-endpoint
     otlp-traces-sample collect-detailed-traces metrics-dialect histogram-buckets
     include-metrics exclude-metrics metrics-label show-hidden-metrics-for-version config

@@ -21,6 +21,7 @@ from hookline_server.browser_guard import BrowserGuard
 from hookline_server.cors import CorsSettings
 from hookline_server.listening import listen
 from hookline_server.loading import create_loading_app
+from hookline_server.respelling import fixed_paths
 from hookline_server.settings import ServerSettings
 from hookline_server.sites import around, sites
 from hookline_testing.scripted_server import FakeEngine
@@ -52,7 +53,8 @@ async def served(app: Application) -> TestServer:
     server = TestServer(app)
     await server.start_server(access_log_class=QuietAccessLogger)
     assert server.handler is not None
-    server.handler.request_handler = around(server.handler.request_handler)
+    paths = fixed_paths(app.router.resources())
+    server.handler.request_handler = around(server.handler.request_handler, paths)
     return server
 
 

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from hookline.frontend.observation import Observers
-from hookline.pages import PageResponse, Routes
+from hookline.pages import PageRequest, PageResponse, Routes
 from hookline_server import observer_pages
 from hookline_server.observer_pages import ObserverPages
 from hookline_testing.waiting import wait_until
@@ -19,10 +19,15 @@ class OnePage:
     """Stands for the loggers: one of them has a page."""
 
     def add_routes(self, routes_of: Callable[[str], Routes]) -> None:
-        def page(_: object) -> PageResponse:
-            return PageResponse(body=b"x 1\n", content_type="text/plain")
+        def page(asked: PageRequest) -> PageResponse:
+            body = b"x 1\n" if asked.behind_seconds == 0.5 else b"not asked first"
+            return PageResponse(body=body, content_type="text/plain")
 
         routes_of("one").get("/one", page)
+
+    def settle(self, logger: str) -> float:
+        assert logger == "one"
+        return 0.5
 
 
 @pytest.fixture

@@ -158,38 +158,28 @@ async def test_a_reply_that_begins_in_the_request_goes_on(
         assert answer["content"] == [{"type": "text", "text": " a time"}]
 
 
-@pytest.mark.parametrize(
-    ("block", "fields", "param"),
-    [
-        (
-            {"type": "tool_use", "id": "t", "name": "f", "input": {}},
-            {},
-            "messages[1].content[0]",
-        ),
-        ({"type": "thinking", "thinking": "Hm."}, {}, "messages[1].content[0]"),
-        (
-            {"type": "text", "text": "Once"},
-            {"thinking": {"type": "enabled", "budget_tokens": 1024}},
-            "thinking",
-        ),
-    ],
-)
-async def test_only_text_begins_a_reply(
-    block: dict[str, object], fields: dict[str, object], param: str
-) -> None:
+async def test_only_text_begins_a_reply() -> None:
     """
-    Calls wait for their results, and reasoning precedes the text.
+    Calls wait for their results; after reasoning alone there is a new reply.
     """
-    status, answer = await posted(
-        MESSAGES,
-        FakeEngine(),
-        REASONING,
-        messages=[HELLO, {"role": "assistant", "content": [block]}],
-        **fields,
-    )
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    thought = {"type": "thinking", "thinking": "Hm."}
+    engine = FakeEngine()
 
-    assert status == 400
-    assert answer["error"]["message"].startswith(f"{param}:")
+    answers = [
+        await posted(
+            MESSAGES,
+            engine,
+            REASONING,
+            messages=[HELLO, {"role": "assistant", "content": [block]}],
+        )
+        for block in (call, thought)
+    ]
+
+    (status, refused), (accepted, _) = answers
+    assert (status, accepted) == (400, 200)
+    assert refused["error"]["message"].startswith("messages[1].content[0]:")
+    assert "".join(map(chr, engine.streams[0].prompt)) == "Hi\n\n>"
 
 
 async def test_what_continues_a_message_is_content() -> None:

@@ -94,7 +94,7 @@ def test_only_valid_trace_headers_are_carried(
     """
     Trace headers are carried where the W3C's format is kept, else dropped.
     """
-    assert trace_rules().context(headers) == expected
+    assert trace_rules().trace_of(headers).context == expected
 
 
 async def test_trace_headers_reach_the_engine() -> None:

@@ -151,7 +151,7 @@ CASES: dict[str, tuple[str, str | None, Fields, Fields]] = {
         {"messages": [said([{"type": "text", "text": "x"}] * 4096)]},
         {"messages": [said([{"type": "text", "text": "x"}] * 2049)] * 2},
     ),
-    "tools": (CHAT, "tools", tools(128), tools(129)),
+    "tools": (CHAT, "tools", tools(1024), tools(1025)),
     "tools_bytes": (
         CHAT,
         "tools",

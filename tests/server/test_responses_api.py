@@ -315,24 +315,22 @@ async def test_one_call_at_most() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "script"),
+    "choice",
     [
-        ("required", '[{"name": "f", "parameters": {"a": "b"}}]'),
-        ({"type": "function", "name": "f"}, '{"a": "b"}'),
-        (
-            {
-                "type": "allowed_tools",
-                "mode": "required",
-                "tools": [{"type": "function", "name": "f"}],
-            },
-            '[{"name": "f", "parameters": {"a": "b"}}]',
-        ),
+        "required",
+        {"type": "function", "name": "f"},
+        {
+            "type": "allowed_tools",
+            "mode": "required",
+            "tools": [{"type": "function", "name": "f"}],
+        },
     ],
 )
-async def test_forced_calls(choice: Any, script: str) -> None:
+async def test_forced_calls(choice: Any) -> None:
     """
     A grammar forces them; the model may reason before.
     """
+    script = '<tool_call>\n{"name": "f", "arguments": {"a": "b"}}\n</tool_call>'
     engine = engine_of("<think>Hm.</think>", script)
 
     answer = await answered(engine, tools=TOOLS, tool_choice=choice)
@@ -475,7 +473,7 @@ async def test_input_tokens_are_those_of_the_response(fields: dict[str, Any]) ->
     [
         ({"input": "x" * 2000}, 200, None),
         ({"input": None}, 400, "input"),
-        ({"tools": [{"type": "web_search"}]}, 400, "tools[0].type"),
+        ({"tools": [{"type": "function"}]}, 400, "tools[0].name"),
         ({"previous_response_id": "resp_x"}, 400, "previous_response_id"),
         ({"model": "other"}, 404, "model"),
     ],

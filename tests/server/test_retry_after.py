@@ -37,7 +37,6 @@ OVERFLOWING: list[tuple[str, dict[str, Any]]] = [
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": LONG}]}),
     ("/v1/chat/completions", {"messages": HELLO, "max_completion_tokens": 60}),
     ("/v1/messages", {"messages": [{"role": "user", "content": LONG}]}),
-    ("/v1/messages", {"messages": HELLO, "max_tokens": 60}),
     ("/v1/responses", {"input": LONG}),
     ("/v1/responses", {"input": "Hi", "max_output_tokens": 60}),
     ("/v1/embeddings", {"input": LONG}),

@@ -118,6 +118,36 @@ async def test_a_response_continues_another() -> None:
     assert second["previous_response_id"] == first["id"]
 
 
+async def test_a_stored_call_of_a_custom_tool_is_continued() -> None:
+    """
+    It is a call of the same function as before, and its result is an item, too.
+    """
+    call = '<tool_call>{"name": "n__g", "arguments": {"input": "x"}}</tool_call>'
+    engine = engine_of(call)
+    tool = {"type": "custom", "name": "g"}
+    space = {"type": "namespace", "name": "n", "tools": [tool]}
+    async with served(engine) as client:
+        first = await ask(client, tools=[space])
+        [called] = first["output"]
+        result = {"type": "custom_tool_call_output", "call_id": called["call_id"]}
+        second = await ask(
+            client,
+            input=[{**result, "output": "done"}],
+            previous_response_id=first["id"],
+            tools=[space],
+        )
+        items = await got(client, f"{second['id']}/input_items?order=asc")
+
+    _, said, answer = engine.chats[1]
+    calls: Any = said["tool_calls"]
+    [function] = [each["function"] for each in calls]
+    assert function == {"name": "n__g", "arguments": {"input": "x"}}
+    assert answer["content"] == "done"
+    kinds = ["message", "custom_tool_call", "custom_tool_call_output"]
+    assert [each["type"] for each in items["data"]] == kinds
+    assert items["data"][1]["namespace"] == "n"
+
+
 async def test_a_response_can_be_continued_without_input() -> None:
     """
     The model takes another turn.

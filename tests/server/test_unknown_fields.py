@@ -24,15 +24,17 @@ from hookline_testing.scripted_server import FakeEngine, client_of
 async def test_unknown_fields_are_ignored_and_counted(
     path: str, known: dict[str, object]
 ) -> None:
-    """Each request counts once for each of them; known ones do not count."""
+    """Each request counts once for each, and its response names them."""
     body = {**known, "model": "fake", "store": True, "metadata": {"a": [1]}}
 
     async with client_of(FakeEngine()) as client:
-        statuses = [(await client.post(path, json=body)).status for _ in range(2)]
+        responses = [await client.post(path, json=body) for _ in range(2)]
         assert client.app is not None
         stats = client.app[UNKNOWN_FIELDS].stats()
 
-    assert statuses == [200, 200]
+    assert [each.status for each in responses] == [200, 200]
+    for each in responses:
+        assert each.headers["X-Hookline-Ignored"] == "field.store, field.metadata"
     assert dict(stats.fields) == {"store": 2, "metadata": 2}
 
 

@@ -1,9 +1,12 @@
 """Command lines as vLLM's users type them."""
 
+from importlib import import_module
+
 import pytest
 
 from hookline.config import EngineConfig
-from hookline.exceptions import ConfigError
+from hookline.exceptions import ConfigError, RequestError
+from hookline.sampling_params import GuidedDecodingParams, SamplingParams
 from hookline_kv_transfer import KVTransferConfig
 from hookline_server.cli import main
 from hookline_server.cli.options.arguments import (
@@ -85,6 +88,27 @@ def test_connectors_have_the_names_of_vllm(theirs: str, ours: str) -> None:
 
     assert made is not None
     assert KVTransferConfig.from_mapping(made).kv_connector == ours
+    assert KVTransferConfig(kv_connector=theirs).section() == {"kv_connector": ours}
+
+
+def test_examples_of_vllm_run_as_written() -> None:
+    """Former names of structured outputs, and a connector with its role as a word."""
+    choice = ["Positive", "Negative"]
+    guided = GuidedDecodingParams(choice=choice)  # type: ignore[arg-type]
+    params = SamplingParams(guided_decoding=guided)
+    transfer = import_module("hookline.config").KVTransferConfig(
+        kv_connector="SharedStorageConnector",
+        kv_role="kv_producer",
+        kv_connector_extra_config={"shared_storage_path": "local_storage"},
+    )
+
+    assert params == SamplingParams(structured_outputs=guided)
+    assert params.guided_decoding is None
+    assert (transfer.kv_connector, transfer.loads) == ("shared_storage", False)
+    with pytest.raises(RequestError, match="not both"):
+        SamplingParams(guided_decoding=guided, structured_outputs=guided)
+    with pytest.raises(ConfigError, match="kv_role must be one of"):
+        KVTransferConfig.from_mapping({"kv_connector": "x", "kv_role": "both"})
 
 
 def test_short_names_and_disabled_statistics() -> None:
@@ -126,6 +150,9 @@ def test_experts_are_whole_by_a_short_name() -> None:
             "--speculative-config.methods x",
             "unknown key 'methods'; did you mean method?",
         ),
+        ("a --max-tenant 3", "--max-tenant; did you mean --max-tenants?"),
+        ("a --max-lones 3", "unrecognized arguments: --max-lones"),
+        ("a --dtype-of-x 3", "unrecognized arguments: --dtype-of-x"),
         ("--dtype.a=1", "unrecognized arguments: --dtype.a; did you mean --dtype?"),
     ],
 )

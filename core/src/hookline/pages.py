@@ -15,12 +15,15 @@ class PageRequest:
         query: The last value of each parameter.
         query_values: All values of each parameter.
         body: Body of a POST, decoded; empty for other methods.
+        behind_seconds: Age of the oldest news that the logger had not got in time for
+            this page; 0 if it had got all.
     """
 
     headers: Mapping[str, str]
     query: Mapping[str, str]
     query_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     body: bytes = b""
+    behind_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

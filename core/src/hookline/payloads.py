@@ -25,6 +25,7 @@ from hookline.moved_modules import moved_name
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.startup_timer import StartupPhase
+from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline.stats.step_work import Execution, StepWork
@@ -190,15 +191,16 @@ class TokensGenerated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsFinished:
-    """Payload of `requests_finished`: FINISHED events.
+    """Payload of `requests_finished`: a summary of each, and FINISHED events.
 
-    For requests without an event of the engine (rejected, or lost with a failed engine)
-    the front end creates one.
+    Rejected requests have no event; for those that are lost with a failed engine the
+    front end creates one.
     """
 
     engine_index: int
     events: tuple[Finished, ...]
     facts: Mapping[int, RequestFacts]
+    requests: tuple[FinishedRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

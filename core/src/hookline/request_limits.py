@@ -46,7 +46,7 @@ class Limit:
             )
 
 
-# As those of OpenAI: N, EMBEDDED_INPUTS, LOGPROBS, TOOLS and METADATA….
+# As those of OpenAI: N, EMBEDDED_INPUTS, LOGPROBS and METADATA….
 
 N = Limit("n", "n", 128, "completions of a prompt")
 CHOICES = Limit("choices", "prompt", 1024, "choices (prompts × n)")
@@ -85,7 +85,7 @@ PARAMETER_ENTRIES = Limit(
 )
 MESSAGES = Limit("messages", "messages", 4096, "messages")
 CONTENT_PARTS = Limit("content_parts", "messages", 4096, "content parts")
-TOOLS = Limit("tools", "tools", 128, "functions")
+TOOLS = Limit("tools", "tools", 1024, "functions")
 TOOLS_BYTES = Limit("tools_bytes", "tools", 2**20, "bytes as JSON")
 TOOLS_DEPTH = Limit("tools_depth", "tools", 64, "levels of nesting")
 TOOL_NAME_LENGTH = Limit("tool_name_length", "tools", 128, "characters")

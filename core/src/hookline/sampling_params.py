@@ -3,11 +3,16 @@
 import math
 import sys
 
+from msgspec.structs import force_setattr
+
 from hookline.exceptions import RequestError
 from hookline.frozen import EMPTY
 from hookline.request_limits import LOGPROBS, N, check_words
 from hookline.sampling_values import SamplingValues
 from hookline.structured_outputs import StructuredOutputsParams
+
+GuidedDecodingParams = StructuredOutputsParams
+"""vLLM's former name."""
 
 
 class SamplingParams(SamplingValues, frozen=True, kw_only=True, omit_defaults=True):
@@ -17,11 +22,19 @@ class SamplingParams(SamplingValues, frozen=True, kw_only=True, omit_defaults=Tr
 
     Attributes:
         structured_outputs: What the text must match; None leaves it free.
+        guided_decoding: vLLM's former name of `structured_outputs`, which takes it.
     """
 
     structured_outputs: StructuredOutputsParams | None = None
+    guided_decoding: StructuredOutputsParams | None = None
 
     def __post_init__(self) -> None:
+        if self.guided_decoding is not None:
+            if self.structured_outputs is not None:
+                reason = "set structured_outputs or guided_decoding, not both"
+                raise RequestError(reason, param="guided_decoding")
+            force_setattr(self, "structured_outputs", self.guided_decoding)
+            force_setattr(self, "guided_decoding", None)
         if self.logit_bias is not EMPTY or self.extra_args is not EMPTY:
             self._freeze()
         for name, low, high in _RANGES:

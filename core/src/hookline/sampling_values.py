@@ -81,10 +81,10 @@ class SamplingValues(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         """Checked ones equal the same values that have come over a wire."""
         if not isinstance(other, SamplingValues):
             return NotImplemented
-        return astuple(self) == astuple(other)
+        return astuple(self)[:_FIELDS] == astuple(other)[:_FIELDS]
 
     def __hash__(self) -> int:
-        return hash(astuple(self))
+        return hash(astuple(self)[:_FIELDS])
 
     @property
     def is_greedy(self) -> bool:
@@ -97,3 +97,7 @@ class SamplingValues(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             or self.presence_penalty != 0.0
             or self.frequency_penalty != 0.0
         )
+
+
+_FIELDS = len(SamplingValues.__struct_fields__)
+"""A subclass has former names of some behind them."""

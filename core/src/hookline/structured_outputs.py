@@ -87,6 +87,8 @@ class StructuredOutputsParams(
             for backends that can choose it.
         reasoning: Reasoning that may precede what must match; None leaves no room for
             it.
+        loose: Pointers (RFC 6901) to schemas in `json` or `structural_tag` that may be
+            loosened, up to any object, where no backend can follow them.
 
     Raises:
         RequestError: None or several are set, or one is malformed.
@@ -103,6 +105,7 @@ class StructuredOutputsParams(
     disable_additional_properties: bool = False
     whitespace_pattern: str | None = None
     reasoning: ReasoningSpan | None = None
+    loose: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.json_object is False:  # as if it were left out

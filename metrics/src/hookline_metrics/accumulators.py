@@ -58,6 +58,17 @@ class Gauge:
         self.values.clear()
 
 
+class FleetingGauge(Gauge):
+    """The series of the most recent part alone."""
+
+    def create(self, labels: Labels) -> None:
+        """Creates nothing: there is no value yet."""
+
+    def record(self, points: Iterable[Point], trace_at: TraceAt | None = None) -> None:
+        self.values.clear()
+        super().record(points, trace_at)
+
+
 class Counter:
     """A sum of increments."""
 

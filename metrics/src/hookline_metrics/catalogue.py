@@ -6,6 +6,7 @@ from hookline_metrics.dialects import ONLY_THERE, names_of
 from hookline_metrics.families.api_keys import API_KEY_METRICS
 from hookline_metrics.families.bodies import BODY_METRICS
 from hookline_metrics.families.cache_sources import CACHE_SOURCE_METRICS
+from hookline_metrics.families.capacity import CAPACITY_METRICS
 from hookline_metrics.families.connections import CONNECTION_METRICS
 from hookline_metrics.families.event_loop import EVENT_LOOP_METRICS
 from hookline_metrics.families.http import HTTP_METRICS
@@ -19,6 +20,7 @@ from hookline_metrics.families.observer import OBSERVER_METRICS
 from hookline_metrics.families.placement import PLACEMENT_METRICS
 from hookline_metrics.families.preemption import PREEMPTION_METRICS
 from hookline_metrics.families.prefix_cache import PREFIX_CACHE_METRICS
+from hookline_metrics.families.processes import PROCESS_METRICS
 from hookline_metrics.families.ranks import RANK_METRICS
 from hookline_metrics.families.request import REQUEST_METRICS
 from hookline_metrics.families.residency import RESIDENCY_METRICS
@@ -44,6 +46,7 @@ _OWN: tuple[Metric, ...] = (
     *CACHE_SOURCE_METRICS,
     *RESIDENCY_METRICS,
     *LIVE_METRICS,
+    *CAPACITY_METRICS,
     *STEP_METRICS,
     *THREAD_METRICS,
     *RANK_METRICS,
@@ -64,6 +67,7 @@ _OWN: tuple[Metric, ...] = (
     *API_KEY_METRICS,
     *EVENT_LOOP_METRICS,
     *MEMORY_METRICS,
+    *PROCESS_METRICS,
     *PLACEMENT_METRICS,
     *LINK_METRICS,
     *SCALING_METRICS,

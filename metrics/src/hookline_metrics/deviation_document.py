@@ -16,13 +16,38 @@ Made from the catalogue in `metrics/src/hookline_metrics/` by
 `python -m hookline_metrics.deviation_document > docs/deviations.md`; do not edit by
 hand.
 
-For each name in these dialects: the metric of Hookline that it shows, or its own help
-text, with the differences of labels, buckets and units; then how the value deviates
-from the one that the other engine shows (vLLM 0.33, SGLang 0.5), if it does. Letters
-stand for the remarks at the top. Names marked *hidden* are deprecated and appear only
-with `--show-hidden-metrics-for-version 0.0`. Names that do not apply are listed last,
-by the reason. `hookline metrics list` and `describe` say the same on the command line.
+For each name: the metric of Hookline that it shows, or its own help text, with the
+differences of labels, buckets and units; then how the value deviates from the other
+engine's (vLLM 0.33, SGLang 0.5), if it does. Letters stand for the remarks at the top.
+*Hidden* names are deprecated and appear only with
+`--show-hidden-metrics-for-version 0.0`. Names that do not apply are last, by the
+reason. `hookline metrics list` and `describe` say the same.
+
+**Done in another way:**
+
 """
+
+_WAYS = """\
+- Pages come from one recorder's counts, rendered here: `prometheus_client` took six
+  times as long. So PROMETHEUS_MULTIPROC_DIR, `multiprocess_mode` and collector
+  classes have no use; engines send their numbers with their outputs.
+- Help texts are Hookline's own, as they say from where to where it measures.
+- Loggers run in lanes, not in the output loop, which they would delay. The front end
+  calls them, once a step: the engine knows no plugin.
+- Gauges are computed for each page, not every so many steps; intervals are on
+  monotonic clocks.
+- Buckets of `sglang:` are those of SGLang 0.5, finer ones added.
+- Preempted requests are recomputed, never swapped.
+- Dashboards of `vllm:` show prompt tokens by source instead of their sum; names that
+  vLLM has replaced are hidden.
+- Models are folders or installed: nothing is downloaded. `LLM` keeps its engine in
+  its process unless `in_process=False`.
+- Prefix hashes are SHA-256 or BLAKE2b: for Python's `hash` collisions can be made.
+- An engine process has one loop, without threads for input and output. Engines that
+  share no experts need neither waves nor a coordinator.
+- Paths of the API begin with /v1, as OpenAI's do.
+"""
+"""What has no name of its own, and why it is so."""
 
 _LETTERED = 3
 """A remark that as many names have, or more, stands at the top once."""
@@ -35,7 +60,7 @@ _Parts = list[tuple[Metric, Alias]]
 def deviation_document() -> str:
     """Returns the page as Markdown."""
     others = [dialect for dialect in DIALECTS if dialect != OWN_DIALECT]
-    return "\n".join((_HEAD, *(_section(dialect) for dialect in others)))
+    return "\n".join((_HEAD + _WAYS, *(_section(dialect) for dialect in others)))
 
 
 def _section(dialect: str) -> str:
@@ -46,7 +71,7 @@ def _section(dialect: str) -> str:
     lines += [f"- {letter}: {remark}" for remark, letter in letters.items()]
     lines += ["", f"### Names of `{dialect}`", ""]
     lines += [_entry(name, families[name], letters) for name in sorted(families)]
-    return "\n".join((*lines, "", *_absent(dialect), ""))
+    return "\n".join((*lines, *_absent(dialect), ""))
 
 
 def _absent(dialect: str) -> Iterable[str]:
@@ -94,7 +119,7 @@ def _entry(name: str, parts: _Parts, letters: Mapping[str, str]) -> str:
     shows = "; ".join(_shown(*part, letters) for part in parts)
     deviation = "; ".join(letters.get(each, each) for each in _deviations(alias))
     deviates = f" **Deviates:** {deviation}" if deviation else ""
-    return f"- `{name}`{hidden}: {shows}{deviates}"
+    return f"`{name}`{hidden}: {shows}{deviates}\n"
 
 
 def _shown(metric: Metric, alias: Alias, letters: Mapping[str, str]) -> str:

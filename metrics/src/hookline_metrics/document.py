@@ -26,8 +26,9 @@ command line; `LLM.get_metrics()` returns the values offline.
 
 Every series of an engine has the labels \
 {" and ".join(f"`{name}`" for name in COMMON_LABELS)} in addition to its own; those
-marked *front end* have not. A series exists, and reads 0, from the engine's start;
-only one with a label value that is not known in advance appears at its first event.
+marked *front-end* have the first alone. A series exists, and reads 0, from the engine's
+start; only one with a label value that is not known in advance appears at its first
+event.
 Such a label takes a bounded number of values, and further ones become `other`. Gauges
 fall to their idle values when their engine stops or fails; those of an engine that
 leaves while others serve disappear. QUEUED, SCHEDULED, PREEMPTED and NEW_TOKENS are
@@ -54,15 +55,16 @@ def document() -> str:
 
 def _section(metric: Metric) -> str:
     facts = "; ".join(_facts(metric))
-    return f"## `{metric.exposed(metric.name)}`\n\n{metric.help}\n\n- {facts}\n"
+    return f"## `{metric.exposed(metric.name)}`\n\n{metric.help}\n\n_{facts}_\n"
 
 
 def _facts(metric: Metric) -> Iterable[str]:
     yield str(metric.kind) if metric.unit == "1" else f"{metric.kind}, `{metric.unit}`"
     if (metric.stability, metric.since) != (Stability.STABLE, _FIRST_VERSION):
-        yield f"{metric.stability} since {metric.since}"
+        is_first = metric.since == _FIRST_VERSION
+        yield f"{metric.stability}{'' if is_first else f' since {metric.since}'}"
     if metric.scope is Scope.FRONT_END:
-        yield "front end"
+        yield "front-end"
     if metric.labels:
         yield f"labels {', '.join(_labels(metric))}"
     if metric.buckets:
@@ -85,13 +87,13 @@ def _labels(metric: Metric) -> Iterable[str]:
 def _buckets() -> str:
     """Returns the bounds of Hookline's own histograms."""
     used = {metric.buckets for metric in CATALOGUE if metric.is_own}
-    lines = ["## Buckets", "", "| family | upper bounds |", "|---|---|"]
+    lines = ["## Buckets", "", "Upper bounds by family:", ""]
     for family in BucketFamily:
         if family in used:
-            bounds = " ".join(
+            bounds = ",".join(
                 f"{each:g}" for each in bounds_of(family, _EXAMPLE_LENGTH)
             )
-            lines.append(f"| `{family}` | {bounds} |")
+            lines.append(f"- `{family}`: {bounds}")
     note = (
         f"`{BucketFamily.REQUEST_TOKENS}` ends at the model's context length, "
         f"here {_EXAMPLE_LENGTH} tokens. {_quoted(_REFINED)} have all bounds of vLLM "

@@ -10,12 +10,28 @@ from hookline.front_end_parts import (
     SleepOperation,
     TransportStats,
 )
+from hookline_processes.usage import RoleUsage
 
 TextQueueName = Literal["text", "chat", "long"]
 """A kind of text work: short texts, conversations, or long texts of either kind."""
 
 ParserKind = Literal["tool", "reasoning"]
 """What a parser of replies finds."""
+RepairKind = Literal[
+    "character",
+    "escape",
+    "quote",
+    "literal",
+    "comma",
+    "bracket",
+    "cut",
+    "shape",
+    "dialect",
+    "markup",
+    "tag",
+    "reasoning",
+]
+"""What was mended in the text of a reply: the first eight in the JSON of arguments."""
 
 ResponseEviction = Literal["count", "bytes", "age"]
 """The bound because of which a stored response was dropped."""
@@ -105,13 +121,28 @@ class TextStats(FrontEndPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParserFailures(FrontEndPart):
-    """Failures of a server's parsers of tool calls and reasoning.
+    """Failures of a server's parsers of tool calls and reasoning, and what they mended.
 
     Attributes:
         failures: Kind, name and number of failures of each parser, since the start.
+        repairs: Kind and name of a parser, what was mended in the texts of its replies,
+            and how often.
     """
 
     failures: tuple[tuple[ParserKind, str, int], ...]
+    repairs: tuple[tuple[ParserKind, str, RepairKind, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStats(FrontEndPart):
+    """The streamed responses of a server.
+
+    Attributes:
+        keep_alives: Number of comments and pings in streams that waited, since the
+            start.
+    """
+
+    keep_alives: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +155,17 @@ class UnknownFieldStats(FrontEndPart):
     """
 
     fields: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IgnoredStats(FrontEndPart):
+    """What a server could not use of requests, and left out.
+
+    Attributes:
+        elements: API, kind and number of elements, since the start.
+    """
+
+    elements: tuple[tuple[str, str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +225,19 @@ class MemoryStats(FrontEndPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStats(FrontEndPart):
+    """What the processes of a server take of their machines.
+
+    Attributes:
+        roles: What those of each role take.
+        are_elsewhere: Whether they are those of engines on other machines.
+    """
+
+    roles: tuple[RoleUsage, ...] = ()
+    are_elsewhere: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLink:
     """The connection to an engine on another machine.
 
@@ -195,6 +250,7 @@ class EngineLink:
         lost: Number of times that its connection was lost, since the start.
         round_trip_seconds: Time from the latest ping to its answer, which the engine
             gives between two steps; None while it is not there.
+        processes: What its processes take there, by their roles.
     """
 
     engine_index: int
@@ -204,6 +260,7 @@ class EngineLink:
     joined: int = 0
     lost: int = 0
     round_trip_seconds: float | None = None
+    processes: tuple[RoleUsage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,11 +355,14 @@ PARTS: Mapping[str, type[FrontEndPart]] = {
         ConnectionStats,
         TextStats,
         ParserFailures,
+        StreamStats,
         UnknownFieldStats,
+        IgnoredStats,
         ResponseStoreStats,
         ApiKeyStats,
         EventLoopStats,
         MemoryStats,
+        ProcessStats,
         TransportStats,
         LinkStats,
         PlacementStats,

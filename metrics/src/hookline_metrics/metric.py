@@ -38,7 +38,7 @@ class Scope(StrEnum):
 
     @property
     def labels(self) -> Labels:
-        return ("model_name", "engine") if self is Scope.ENGINE else ()
+        return ("model_name", "engine") if self is Scope.ENGINE else ("model_name",)
 
 
 COMMON_LABELS = Scope.ENGINE.labels
@@ -148,6 +148,7 @@ class Metric:
         buckets: Bucket family of a histogram.
         scope: Its source.
         feature: Feature that must be enabled for it to exist; None if it always exists.
+        is_fleeting: Whether a gauge has series only while its part has values for them.
         is_own: Whether Hookline's dialect has it. False for a metric that only exists
             in another dialect because it differs by more than names.
         stability: Stability promise.
@@ -165,6 +166,7 @@ class Metric:
     buckets: BucketFamily | None = None
     scope: Scope = Scope.ENGINE
     feature: Feature | None = None
+    is_fleeting: bool = False
     is_own: bool = True
     stability: Stability = Stability.STABLE
     since: str = "0.1"

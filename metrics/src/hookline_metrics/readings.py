@@ -12,17 +12,21 @@ from hookline_metrics.front_end_parts import (
     ApiKeyStats,
     ConnectionStats,
     EventLoopStats,
+    IgnoredStats,
     LinkStats,
     LogStats,
     MemoryStats,
     ObserverStats,
     ParserFailures,
+    ProcessStats,
     ResponseStoreStats,
     ScalingStats,
+    StreamStats,
     TextStats,
     UnknownFieldStats,
 )
 from hookline_metrics.metric import Point
+from hookline_metrics.saturation import CapacityReading
 from hookline_metrics.speculation import SpeculationReading
 from hookline_registry import LaneStats
 
@@ -57,6 +61,7 @@ class LiveReading:
         hit_rate: Prefix-cache hit rate over the most recent requests, 0 to 1.
         saturation: Load relative to the saturation point, from 0.
         saturation_parts: Components of `saturation`.
+        capacity: What the engine can serve, and how fast.
         slo_attainment: Fraction of recently evaluated requests that met their
             objectives.
         goodput: Recent requests per second that met their objectives.
@@ -73,6 +78,7 @@ class LiveReading:
     hit_rate: float
     saturation: float
     saturation_parts: Mapping[str, float]
+    capacity: CapacityReading
     slo_attainment: float
     goodput: float
     last_step_age: float
@@ -94,6 +100,13 @@ class FoldedValues:
     """Number of label values replaced by `other`, by label."""
 
     counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PageDelay:
+    """How far a logger was behind when one of its pages was made."""
+
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +136,14 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         ConnectionStats,
         TextStats,
         ParserFailures,
+        StreamStats,
         UnknownFieldStats,
+        IgnoredStats,
         ResponseStoreStats,
         ApiKeyStats,
         EventLoopStats,
         MemoryStats,
+        ProcessStats,
         TransportStats,
         LinkStats,
         PlacementStats,

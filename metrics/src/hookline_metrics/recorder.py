@@ -36,7 +36,12 @@ from hookline_metrics.kept_sums import (
 from hookline_metrics.label_guard import LabelGuards
 from hookline_metrics.live import LiveEngine
 from hookline_metrics.metric import Labels, Scope
-from hookline_metrics.readings import FoldedValues, HttpLoad, StepReading
+from hookline_metrics.readings import (
+    FoldedValues,
+    HttpLoad,
+    PageDelay,
+    StepReading,
+)
 from hookline_metrics.selection import Selection
 from hookline_metrics.snapshot import Family, FamilyBuilder, merged
 from hookline_metrics.sums import Sums, TrackedMetric
@@ -101,6 +106,7 @@ class Recorder:
             self._guards,
             scope=Scope.FRONT_END,
             since=self._wall_seconds(),
+            labels=(config.model.served_name,),
         )
         self._in_flight: set[tuple[str, str]] = set()
         self._builders = [
@@ -187,6 +193,11 @@ class Recorder:
                     self._judge(part)
                 else:
                     self._front_end.feed(part)
+
+    def page_asked(self, behind_seconds: float) -> None:
+        """Notes how far its logger is behind, for the next snapshot."""
+        with self._lock:
+            self._front_end.feed(PageDelay(behind_seconds))
 
     def snapshot(self, *, with_native: bool = False) -> tuple[Family, ...]:
         """Returns all families of the chosen dialects, as of the same moment.

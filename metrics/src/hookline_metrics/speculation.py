@@ -1,14 +1,18 @@
 """Efficiency of speculative decoding over the last 60 seconds."""
 
+from collections import defaultdict, deque
 from dataclasses import dataclass
 
+from hookline.clock import NANOSECONDS
 from hookline.events import StepRecord
 from hookline_metrics.drafts import draft_use
 from hookline_metrics.rate_window import RateWindow
 
 SECONDS = 60.0
-_WEIGHT = 0.2
-"""Weight of the newest step in the running mean duration of steps without drafts."""
+_LEAST_STEPS = 5
+"""Steps without drafts that an estimate of their duration needs."""
+_MOST_STEPS = 15
+"""Steps without drafts that it is made from: the latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +25,8 @@ class SpeculationReading:
             have emitted, 0 to 1; 0 without drafts. A draft emits the tokens accepted
             from it and one of the target model.
         mean_length: 1 + accepted tokens ÷ drafts; 1 without drafts.
-        speedup: Estimated time without speculation ÷ time with it; 1 without an
-            estimate.
+        speedup: Estimated time without speculation ÷ time with it, at most
+            `mean_length`; None without an estimate.
         most_drafts: Maximum draft tokens per request at present; 0 if speculation is
             off.
     """
@@ -30,16 +34,16 @@ class SpeculationReading:
     acceptance: float = 0.0
     efficiency: float = 0.0
     mean_length: float = 1.0
-    speedup: float = 1.0
+    speedup: float | None = None
     most_drafts: int = 0
 
 
 class SpeculationYield:
     """Tracks one engine's steps.
 
-    The duration without drafts is estimated by the running mean of steps without
-    drafts, by number of requests rounded to a power of two. Steps with prefill are
-    ignored.
+    The duration without drafts is the median of recent steps without drafts, by number
+    of requests rounded to a power of two: the first steps of a process are slow, and
+    those of a minute ago had other contexts. Steps with prefill are ignored.
     """
 
     def __init__(self) -> None:
@@ -49,7 +53,7 @@ class SpeculationYield:
         self._possible = RateWindow(SECONDS)
         self._without = RateWindow(SECONDS)
         self._with = RateWindow(SECONDS)
-        self._plain_ns: dict[int, float] = {}
+        self._plain: defaultdict[int, deque[tuple[int, int]]] = defaultdict(_steps)
         self._most_drafts = 0
 
     def step(self, record: StepRecord) -> None:
@@ -66,28 +70,40 @@ class SpeculationYield:
             return
         size = record.work.decode_requests.bit_length()
         if not verified.drafts:
-            plain = float(record.execute_ns - use.draft_ns)
-            mean = self._plain_ns.get(size, plain)
-            self._plain_ns[size] = mean + _WEIGHT * (plain - mean)
-            if (
-                use.draft_ns
-            ):  # asking the proposer costs time even if it returns no drafts
+            plain = record.execute_ns - use.draft_ns
+            self._plain[size].append((at, plain))
+            # Asking the proposer costs time even if it returns no drafts.
+            if use.draft_ns:
                 self._without.add(at, plain)
                 self._with.add(at, record.execute_ns)
-        elif (known := self._plain_ns.get(size)) is not None:
+        elif (known := self._plain_ns(size, at)) is not None:
             steps = 1 + verified.accepted_tokens / record.work.decode_requests
             self._without.add(at, steps * known)
             self._with.add(at, record.execute_ns)
+
+    def _plain_ns(self, size: int, at: int) -> int | None:
+        """Returns the duration of a step without drafts; None if it is not known."""
+        oldest = at - SECONDS * NANOSECONDS
+        recent = sorted(plain for ended, plain in self._plain[size] if ended >= oldest)
+        return recent[len(recent) // 2] if len(recent) >= _LEAST_STEPS else None
 
     def reading(self, at: int) -> SpeculationReading:
         """Returns the efficiency as of `at`, on the clock of the steps."""
         drafts, tokens = self._drafts.total(at), self._draft_tokens.total(at)
         accepted, spent = self._accepted.total(at), self._with.total(at)
         possible = self._possible.total(at)
+        mean_length = 1 + accepted / drafts if drafts else 1.0
+        # No step is shorter for its drafts: more than their tokens is noise.
+        speedup = min(self._without.total(at) / spent, mean_length) if spent else None
         return SpeculationReading(
             acceptance=accepted / tokens if tokens else 0.0,
             efficiency=(accepted + drafts) / possible if possible else 0.0,
-            mean_length=1 + accepted / drafts if drafts else 1.0,
-            speedup=self._without.total(at) / spent if spent > 0 else 1.0,
+            mean_length=mean_length,
+            speedup=speedup,
             most_drafts=self._most_drafts,
         )
+
+
+def _steps() -> deque[tuple[int, int]]:
+    """Returns room for the end and the duration of the latest steps of one size."""
+    return deque(maxlen=_MOST_STEPS)

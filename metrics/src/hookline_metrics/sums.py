@@ -7,6 +7,7 @@ from itertools import product
 from hookline_metrics.accumulators import (
     Accumulator,
     Counter,
+    FleetingGauge,
     Gauge,
     Histogram,
     RunningTotal,
@@ -102,7 +103,7 @@ class _Accumulators:
     def make(self, chosen: Chosen) -> Accumulator:
         metric = chosen.metric
         if metric.kind is Kind.GAUGE:
-            return Gauge()
+            return FleetingGauge() if metric.is_fleeting else Gauge()
         if metric.kind is Kind.HISTOGRAM:
             bounds = self._selection.all_bounds(chosen, self._max_model_len)
             # Equal ones are shared, which saves memory and cache misses.
@@ -118,6 +119,8 @@ def _reader(value: Value) -> Read:
 def _guarded(metric: Metric, guards: LabelGuards) -> Read:
     """Reads the metric, with bounded values of its open labels."""
     read = _reader(metric.value)
+    if metric.is_fleeting:  # an iterator is true, so that no points are recorded, too
+        return lambda part: iter(read(part))
     found: Mapping[int, LabelGuard] = {
         index: guard
         for index, label in enumerate(metric.labels)

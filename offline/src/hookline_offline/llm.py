@@ -35,6 +35,7 @@ from hookline.step import SleepLevel
 from hookline.tokenizer import ChatMessage
 from hookline_metrics import Family, Recorder
 from hookline_metrics.transfer_calls import TierReset, reset_command, tiers_of
+from hookline_offline.caller_trace import in_callers_span
 from hookline_offline.pooling_output import PoolingRequestOutput, pooling_output
 from hookline_offline.prompts import (
     ParsedPrompt,
@@ -323,7 +324,7 @@ class LLM:
         return self._front_end.prepare(
             prompt.content,
             params,
-            facts=facts,
+            facts=in_callers_span(facts),
             cache_salt=prompt.cache_salt,
             pooling=pooling,
         )

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from hookline_processes.forked_children import keep_from_forked_children
 from hookline_processes.frames import FrameError, read_frame, write_frame
 from hookline_processes.log_forwarding import forwarding_log
+from hookline_processes.usage import take_role
 
 _LOOK_MS = 500
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -111,6 +112,7 @@ def run_supervised(
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
     *arguments, pid, log, level = sys.argv[1:]
+    take_role()
     owner = Owner(int(pid))
     with forwarding_log(int(log), int(level)) if int(log) >= 0 else nullcontext():
         return main(owner, arguments)

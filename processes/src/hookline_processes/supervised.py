@@ -20,6 +20,7 @@ from hookline_processes.frames import FrameBuffer, FrameError, frame
 from hookline_processes.log_forwarding import RecordReceiver
 from hookline_processes.owner import HELD
 from hookline_processes.python import start_python
+from hookline_processes.usage import as_option
 
 _LAST_LINES_SECONDS = 1.0
 """Time for the last log lines of a process that has ended."""
@@ -74,6 +75,7 @@ class Supervised:
         environment: Mapping[str, str] | None = None,
         is_apart: bool = False,
         output: Output = Output.LOG,
+        role: str = "",
     ) -> None:
         """Starts the process.
 
@@ -85,16 +87,17 @@ class Supervised:
             environment: Its variables; None for those of this process.
             is_apart: Whether signals of the terminal do not reach it.
             output: What is seen of what it says.
+            role: Its role, for `ps` and metrics; by default its name.
 
         Raises:
             OSError: It cannot be started; nothing of it is left.
         """
         self.name = name
-        self._incoming = FrameBuffer()
-        self._lock = threading.Lock()
+        self._incoming, self._lock = FrameBuffer(), threading.Lock()
         self._kills_before = oom_kills().mark()
         self._is_out_of_memory: bool | None = None
-        command = ["-m", module, *map(str, arguments)]
+        named = as_option(role or name.replace(" ", "-"))
+        command = [*named, "-m", module, *map(str, arguments)]
         options = {
             "environment": environment,
             "process_group": 0 if is_apart else None,

@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint, PackageMetadata, distributions
 
 from hookline_registry.exceptions import DuplicatePluginError, UnknownPluginError
 from hookline_registry.policy import PLUGINS_VARIABLE, PluginPolicy
+from hookline_registry.spelling import did_you_mean
 
 _SIMILARITY = 0.92
 """Minimum similarity of a misspelt group; the real groups' names are less similar."""
@@ -142,7 +143,7 @@ def _hint(group: str, name: str) -> str:
     for plugin in misspelt(group):
         if plugin.name == name:
             return f"; {plugin.source} has it in the misspelt group {plugin.group!r}"
-    return ""
+    return did_you_mean(name, (plugin.name for plugin in installed(group)))
 
 
 def _describe(entry: EntryPoint) -> InstalledPlugin:

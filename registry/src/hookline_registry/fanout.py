@@ -40,8 +40,8 @@ class Fanout:
         """
         callers = {name: registry.callers(own) for name, own in plugin_names.items()}
         self._hooks = frozenset(hook for lane in callers.values() for hook in lane)
-        self._lanes = tuple(
-            Lane(
+        self._lanes = {
+            name: Lane(
                 name,
                 callers[name],
                 bound=bound,
@@ -53,7 +53,7 @@ class Fanout:
                 around=around,
             )
             for name in plugin_names
-        )
+        }
 
     @property
     def hooks(self) -> frozenset[str]:
@@ -66,7 +66,7 @@ class Fanout:
 
     def submit(self, batch: Sequence[Notice]) -> None:
         """Submits a batch to every lane that it concerns; never blocks or raises."""
-        for lane in self._lanes:
+        for lane in self._lanes.values():
             lane.submit(batch)
 
     def flush(self, timeout_seconds: float) -> bool:
@@ -76,6 +76,15 @@ class Fanout:
             False if a lane did not finish in time.
         """
         return self._each(Lane.flush, timeout_seconds)
+
+    def settle(self, name: str, timeout_seconds: float) -> float:
+        """Waits until one lane's batches so far are delivered or dropped.
+
+        Returns:
+            How long the oldest of those has waited that are not; 0 if all are.
+        """
+        lane = self._lanes[name]
+        return 0.0 if lane.flush(timeout_seconds) else lane.stats.waited_seconds
 
     def close(self, timeout_seconds: float) -> bool:
         """Flushes and ends the lanes; a plugin that hangs is abandoned.
@@ -88,7 +97,7 @@ class Fanout:
     @property
     def stats(self) -> tuple[LaneStats, ...]:
         """State of each lane."""
-        return tuple(lane.stats for lane in self._lanes)
+        return tuple(lane.stats for lane in self._lanes.values())
 
     def _each(
         self, wait: Callable[[Lane, float], bool], timeout_seconds: float
@@ -96,6 +105,7 @@ class Fanout:
         # Lanes run concurrently, so one deadline serves all.
         deadline = time.monotonic() + timeout_seconds
         results = [
-            wait(lane, max(0.0, deadline - time.monotonic())) for lane in self._lanes
+            wait(lane, max(0.0, deadline - time.monotonic()))
+            for lane in self._lanes.values()
         ]
         return all(results)

@@ -32,6 +32,8 @@ class LaneStats:
         busy_seconds: Time spent in the plugin, including the current call.
         breaker: State of its breaker.
         last_error: The latest error in one line.
+        waited_seconds: How long the oldest batch has waited that the plugin has not
+            taken, or not to the end; 0 if there is none.
     """
 
     name: str
@@ -42,6 +44,7 @@ class LaneStats:
     busy_seconds: float
     breaker: BreakerState
     last_error: str | None
+    waited_seconds: float = 0.0
 
 
 class Lane:
@@ -74,13 +77,14 @@ class Lane:
         self._breaker = breaker
         self._clock = clock
         self._failures = FailureLog(f"plugin {name}", log_seconds=math.inf)
-        self._queue: deque[tuple[int, Sequence[Notice]]] = deque()
+        self._queue: deque[tuple[int, float, Sequence[Notice]]] = deque()
         lock = threading.Lock()
         self._arrived = threading.Condition(lock)
         self._settled = threading.Condition(lock)
         self._thread: threading.Thread | None = None
         self._last_number = 0
         self._in_flight: int | None = None
+        self._in_flight_since = 0.0
         self._busy_since: float | None = None
         self._busy_seconds = 0.0
         self._delivered = 0
@@ -105,7 +109,7 @@ class Lane:
                 self._queue.popleft()
                 self._dropped += 1
                 self._settled.notify_all()
-            self._queue.append((self._last_number, batch))
+            self._queue.append((self._last_number, time.monotonic(), batch))
             self._ensure_thread()
             if self._is_idle or len(self._queue) * 2 >= self._bound:
                 self._arrived.notify()
@@ -153,6 +157,7 @@ class Lane:
                 busy_seconds=self._busy_seconds + running,
                 breaker=self._breaker.state,
                 last_error=self._failures.last,
+                waited_seconds=self._waited_seconds(),
             )
 
     def _wait_for_all(self, timeout_seconds: float) -> bool:
@@ -168,6 +173,11 @@ class Lane:
         if self._in_flight is not None:
             return self._in_flight
         return self._queue[0][0] if self._queue else self._last_number + 1
+
+    def _waited_seconds(self) -> float:
+        if self._in_flight is not None:
+            return time.monotonic() - self._in_flight_since
+        return time.monotonic() - self._queue[0][1] if self._queue else 0.0
 
     def _ensure_thread(self) -> None:
         """Starts the thread if it does not run."""
@@ -205,7 +215,7 @@ class Lane:
                 self._arrived.wait()
             self._is_idle = False
             self._busy_since = self._clock()
-            self._in_flight, batch = self._queue.popleft()
+            self._in_flight, self._in_flight_since, batch = self._queue.popleft()
             return batch
 
     def _is_urgent(self) -> bool:

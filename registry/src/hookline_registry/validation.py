@@ -1,10 +1,11 @@
 """Checks a plugin against the hook specifications before it is registered."""
 
-import difflib
 import inspect
 from types import ModuleType
 
 import pluggy
+
+from hookline_registry.spelling import closest
 
 
 def validate(project: str, hookspecs: ModuleType, plugin: object) -> None:
@@ -56,8 +57,8 @@ def _refuse_unmarked(plugin: object, marked: set[str], known: list[str]) -> None
 
 
 def _unknown(hook: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(hook, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    close = closest(hook, known)
+    hint = f"; did you mean {close!r}?" if close else ""
     return f"there is no hook {hook!r}{hint}"
 
 

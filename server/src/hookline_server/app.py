@@ -42,12 +42,14 @@ from hookline_server.leftovers import close_if_long
 from hookline_server.openapi.description import DESCRIPTION, Description
 from hookline_server.page_counts import PageCounts
 from hookline_server.page_forwarding import forward_pages
+from hookline_server.page_news import PageNews
 from hookline_server.pages import PAGES, Pages
 from hookline_server.pages_app import PAGES_APP, create_pages_app
 from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
 from hookline_server.sending import send
 from hookline_server.settings import ServerSettings
+from hookline_server.trace_rules import IS_PLAIN, trace_rules
 
 ROUTES = (
     web.post("/v1/completions", completions),
@@ -81,6 +83,8 @@ def create_app(
 
     Run it with `handler_cancellation=True`, which aborts requests of clients that left.
     """
+    if not IS_PLAIN:
+        trace_rules()  # warns of wrong variables, before the first request needs them
     page_counts = PageCounts()
     observers = engine.observers
     needs_http = observers.listens("http_answered")
@@ -117,8 +121,10 @@ def create_app(
     app[PAGES_APP] = (
         app if settings.metrics_port is None else create_pages_app(app, outermost)
     )
-    app[PAGES] = Pages(app[PAGES_APP], page_counts)
-    if (remote := observers.add_routes(app[PAGES].of)) is not None:
+    app[PAGES] = Pages(app[PAGES_APP], page_counts, observers.settle)
+    news = PageNews(engine, meter)
+    app.cleanup_ctx.append(news.lifetime)
+    if (remote := observers.add_routes(app[PAGES].of, news.tell)) is not None:
         forward_pages(app[PAGES_APP], app[PAGES], remote)
         app[context.REMOTE_PAGES] = app[PAGES_APP][context.REMOTE_PAGES] = remote
     explain_missing_metrics(app)

@@ -17,6 +17,7 @@ from hookline_server.engine import ServingEngine
 from hookline_server.engine_number import EngineNumber
 from hookline_server.fixed_number import FixedNumber
 from hookline_server.heap_trimmer import HEAP, HeapTrimmer
+from hookline_server.ignored import IGNORED, IgnoredCounts
 from hookline_server.kept_responses import KeptResponses, OwnResponses
 from hookline_server.replies.parsers import ChosenParsers, choose_parsers
 from hookline_server.request_body import UNKNOWN_FIELDS, UnknownFields
@@ -68,8 +69,9 @@ def fill(
     app[OPEN_STREAMS] = OpenStreams(None if shared is None else shared.share)
     app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)
     app[DEPARTURE] = Departure()
-    app[PARSERS] = choose_parsers(settings.replies)
+    app[PARSERS] = choose_parsers(settings.replies, engine.texts.tokenizer_info)
     app[UNKNOWN_FIELDS] = UnknownFields()
+    app[IGNORED] = IgnoredCounts()
     app[RESPONSE_STORE] = (
         OwnResponses(ResponseStore(settings.response_store))
         if shared is None

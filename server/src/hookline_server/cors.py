@@ -17,7 +17,7 @@ from hookline_server.errors import Handler
 
 ANY = "*"
 MAX_AGE_SECONDS = "600"
-EXPOSED = "Retry-After, X-Request-Id"
+EXPOSED = "Retry-After, X-Hookline-Ignored, X-Request-Id"
 """Headers of responses that pages may read."""
 
 _NAME = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")

@@ -9,9 +9,10 @@ from hookline_server.api_error import ApiError, error_body
 from hookline_server.protocol.anthropic_response import (
     AnthropicError,
     AnthropicErrorDetail,
+    Ping,
 )
 from hookline_server.protocol.wire import encode
-from hookline_server.sse import DONE, event
+from hookline_server.sse import DONE, KEEP_ALIVE, event
 
 MESSAGES_PATH = "/v1/messages"
 RESPONSES_PATH = "/v1/responses"
@@ -37,10 +38,12 @@ class Dialect(Protocol):
     Attributes:
         done: What ends a stream.
         id_header: Name of a further header with the request's id, or empty.
+        keep_alive: What is sent in a stream that waits, and means nothing.
     """
 
     done: bytes
     id_header: str
+    keep_alive: bytes
 
     def error(self, error: ApiError, request_id: str) -> bytes:
         """Returns the body of an error response."""
@@ -60,6 +63,7 @@ class OpenAi:
 
     done = DONE
     id_header = ""
+    keep_alive = KEEP_ALIVE
 
     def error(self, error: ApiError, request_id: str) -> bytes:  # noqa: ARG002
         return error_body(error)
@@ -85,6 +89,7 @@ class Anthropic:
 
     done = b""
     id_header = "request-id"
+    keep_alive = b"event: ping\n" + event(encode(Ping()))
 
     def error(self, error: ApiError, request_id: str) -> bytes:
         return encode(_error(error, request_id))

@@ -8,6 +8,7 @@ from hookline.engine.commands import EngineCommand
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import Observing
+from hookline.frontend.text_stream import StopScope
 from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
 from hookline.payloads import EngineFacts
@@ -43,6 +44,10 @@ class OpenStream(Protocol):
     @property
     def output_tokens(self) -> int:
         """Number of tokens generated so far, of all its completions."""
+        ...
+
+    def scope_stops(self, scope: StopScope) -> None:
+        """Limits where stop strings count; to be called before any output comes."""
         ...
 
     def abort(self, cause: str) -> None:
@@ -184,6 +189,14 @@ class ServingEngine(Protocol):
         ...
 
     @property
+    def unconfirmed_ends(self) -> Mapping[int, int]:
+        """When completions ended for their clients that count as running, by id.
+
+        Times are in ns on the system's monotonic clock.
+        """
+        ...
+
+    @property
     def observers(self) -> Observing:
         """The loggers."""
         ...
@@ -240,6 +253,10 @@ class ServingEngine(Protocol):
 
         It is called once per second on the event loop and must not block.
         """
+        ...
+
+    def report_changes(self) -> None:
+        """Passes on at once what has changed."""
         ...
 
     async def drain(self, timeout_seconds: float) -> bool:

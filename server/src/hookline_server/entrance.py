@@ -163,8 +163,8 @@ def _key(request: web.Request, scope: Scope) -> ApiKey:
     if key is None:
         raise ApiError(
             401,
-            "a valid API key is required: send it as `Authorization: Bearer …` or "
-            "`x-api-key: …`",
+            "a valid API key is required: send it as `Authorization: Bearer …`, "
+            "`x-api-key: …` or `api-key: …`",
             code="invalid_api_key",
         )
     if scope not in key.scopes:

@@ -48,7 +48,7 @@ class ObserverPages:
         # Servers have authenticated the clients; nobody else may enter the folder.
         self._app[ROUTE_SCOPES] = RouteScopes(Scope.METRICS)
         self._app.on_response_prepare.append(shape_error)
-        self._pages = Pages(self._app, self._counts)
+        self._pages = Pages(self._app, self._counts, observers.settle)
         observers.add_routes(self._pages.of)
         self._stopping = asyncio.Event()
         self._started: Future[asyncio.AbstractEventLoop] = Future()

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
+from dataclasses import replace
 
 from aiohttp import web
 
@@ -25,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 Rendering = asyncio.Future[Page | Failure]
 
+Settle = Callable[[str], float]
+"""Has a logger get what has happened; returns `PageRequest.behind_seconds`."""
+
 
 class PageRendering:
     """The threads of one logger's pages, and the requests that wait for them.
@@ -33,8 +38,9 @@ class PageRendering:
     thread of the logger hangs, its pages fail at once; those of others are unaffected.
     """
 
-    def __init__(self, count: PageCount) -> None:
+    def __init__(self, count: PageCount, settle: Settle) -> None:
         self._count = count
+        self._settle = settle
         self._open = 0
         self._slots = asyncio.Semaphore(MAX_THREADS)
         self._threads = PageThreads(MAX_THREADS)
@@ -99,12 +105,27 @@ class PageRendering:
         rendering.add_done_callback(lambda _: self._slots.release())
 
         def render() -> None:
-            page = isolate(_rendered, handler, asked)
+            page = isolate(self._rendered, handler, asked)
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(rendering.set_result, page)
 
         self._threads.run(render)
         return rendering
+
+    def _rendered(self, handler: PageHandler, asked: PageRequest) -> Page:
+        behind = self._settle(self._count.logger)
+        page: object = handler(replace(asked, behind_seconds=behind))
+        if not isinstance(page, PageResponse):
+            kind = type(page).__name__
+            raise TypeError(f"a page returns a PageResponse, not {kind}")
+        body: object = page.body
+        if not isinstance(body, bytes):
+            kind = type(body).__name__
+            raise TypeError(
+                f"PageResponse.body is bytes, not {kind}; encode text first"
+            )
+        headers = {**page.headers, "Content-Type": page.content_type}
+        return Page(body=body, status=page.status, headers=headers)
 
 
 async def page_request(request: web.Request) -> PageRequest:
@@ -126,15 +147,3 @@ def page_failed(failure: Failure, path: str) -> ApiError:
     """Logs a handler's failure and returns the error for the client."""
     logger.error("the page %s failed", path, exc_info=failure.error)
     return ApiError(500, f"{path} failed: {failure.summary}", code="page_failed")
-
-
-def _rendered(handler: PageHandler, asked: PageRequest) -> Page:
-    page: object = handler(asked)
-    if not isinstance(page, PageResponse):
-        raise TypeError(f"a page returns a PageResponse, not {type(page).__name__}")
-    body: object = page.body
-    if not isinstance(body, bytes):
-        kind = type(body).__name__
-        raise TypeError(f"PageResponse.body is bytes, not {kind}; encode text first")
-    headers = {**page.headers, "Content-Type": page.content_type}
-    return Page(body=body, status=page.status, headers=headers)

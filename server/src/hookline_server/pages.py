@@ -11,7 +11,7 @@ from hookline_server.auth.route_scopes import ROUTE_SCOPES
 from hookline_server.openapi.operation import Operation, Tag, described
 from hookline_server.page_counts import PageCount, PageCounts
 from hookline_server.page_files import serve_file
-from hookline_server.page_rendering import PageRendering
+from hookline_server.page_rendering import PageRendering, Settle
 from hookline_server.page_streams import PageStreams
 
 Serve = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -27,7 +27,11 @@ class Pages:
         routes: The routes of all pages, in order.
     """
 
-    def __init__(self, app: web.Application, counts: PageCounts) -> None:
+    def __init__(
+        self, app: web.Application, counts: PageCounts, settle: Settle
+    ) -> None:
+        """Adds pages to the application, each of which `settle` precedes."""
+        self._settle = settle
         self.paths: list[str] = []
         self.routes: list[PageRoute] = []
         self._router = app.router
@@ -39,7 +43,8 @@ class Pages:
 
     def of(self, logger: str) -> "LoggerPages":
         """Returns the routes that a logger registers its pages with."""
-        made = LoggerPages(self.add, self.paths, self._counts.of(logger))
+        count = self._counts.of(logger)
+        made = LoggerPages(self.add, self.paths, count, self._settle)
         self._loggers.append(made)
         return made
 
@@ -76,11 +81,13 @@ class Pages:
 class LoggerPages:
     """The pages of one logger; the `Routes` of the hook `add_routes`."""
 
-    def __init__(self, add: Add, paths: list[str], count: PageCount) -> None:
+    def __init__(
+        self, add: Add, paths: list[str], count: PageCount, settle: Settle
+    ) -> None:
         """Registers pages with `add`, and their paths in `paths`."""
         self._add = add
         self._paths = paths
-        self._rendering = PageRendering(count)
+        self._rendering = PageRendering(count, settle)
         self._streams = PageStreams(count)
 
     def get(self, path: str, handler: PageHandler) -> None:

@@ -4,10 +4,11 @@ Gzip and deflate are decoded within the limit of size.
 """
 
 import asyncio
+import codecs
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import TypeVar
@@ -21,6 +22,7 @@ from hookline_server.connections.chunk_meter import FramingError
 from hookline_server.connections.connection import BodyTimeoutError, Connection
 from hookline_server.continuing import EXPECTED, confirm
 from hookline_server.heap_trimmer import HEAP
+from hookline_server.ignored import ignored_of
 from hookline_server.protocol.body_structure import UNCHECKED_BYTES, check_structure
 from hookline_server.protocol.lenient import with_numbers
 from hookline_server.protocol.wire import MALFORMED, decode, request_error
@@ -53,21 +55,26 @@ class UnknownFields:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
-    def add(self, body: bytes, kind: type) -> None:
-        """Counts the unknown fields of a body that was decoded as this struct."""
+    def add(self, body: bytes, kind: type) -> Sequence[str]:
+        """Counts the unknown fields of a body that was decoded as this struct.
+
+        Returns:
+            Their names, as far as they are counted one by one.
+        """
         known = _names(kind)
         try:
             names = _names_of.decode(body)
         except UnicodeDecodeError:  # in a name: the struct's decoder skips it unread
             self._counts[OTHER] += 1
-            return
+            return [OTHER]
         if known.issuperset(names):
-            return
+            return ()
         unknown = [name for name in names if name not in known]
         for name in islice(unknown, MAX_NAMES):
             self._counts[self._label(name)] += 1
         if len(unknown) > MAX_NAMES:
             self._counts[OTHER] += len(unknown) - MAX_NAMES
+        return unknown[:MAX_NAMES]
 
     def stats(self) -> UnknownFieldStats:
         """Totals since the start."""
@@ -104,7 +111,8 @@ async def read_message(request: web.Request, kind: type[T]) -> T:
     """
     body = request.get(PEEKED) or await _checked_body(request)
     message = await _message(body, kind)
-    request.app[UNKNOWN_FIELDS].add(body, kind)
+    for name in request.app[UNKNOWN_FIELDS].add(body, kind):
+        ignored_of(request).name("field", name)
     return message
 
 
@@ -160,7 +168,7 @@ async def read_body(request: web.Request) -> bytes:
         )
     body = await read_raw(request)
     if encoding in _IDENTITY:
-        return body
+        return body.removeprefix(codecs.BOM_UTF8)  # some programs begin with it
     limit = request.client_max_size
     try:
         decoded = await asyncio.to_thread(_decode, body, encoding, limit)
@@ -172,7 +180,7 @@ async def read_body(request: web.Request) -> bytes:
         ) from error
     if len(decoded) > limit:
         raise web.HTTPRequestEntityTooLarge(limit, len(decoded))
-    return decoded
+    return decoded.removeprefix(codecs.BOM_UTF8)
 
 
 async def read_raw(request: web.Request) -> bytes:

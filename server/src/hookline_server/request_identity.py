@@ -5,6 +5,7 @@ import uuid
 from contextvars import ContextVar
 
 from aiohttp import web
+from opentelemetry.trace import INVALID_SPAN, get_current_span
 
 from hookline.frontend.trace_context import TraceParent
 from hookline.frozen import EMPTY
@@ -20,11 +21,19 @@ from hookline_server.dialects import (
     RESPONSES_PATH,
     dialect_of,
 )
-from hookline_server.trace_rules import trace_rules
+from hookline_server.protocol.ignored import Ignored
+from hookline_server.trace_rules import (
+    IS_PLAIN,
+    NO_TRACE,
+    RequestTrace,
+    trace_rules,
+)
 
 MAX_ID_LENGTH = 128
 
 CHAT_ROUTE = "/v1/chat/completions"
+
+IGNORED_HEADER = "X-Hookline-Ignored"
 
 _OPERATIONS = {
     CHAT_ROUTE: "chat",
@@ -51,6 +60,7 @@ class RequestIdentity:
         deadline: When it has to be finished; None without limit.
         facts: Its facts for observers, once it becomes requests for the engine.
         is_rejectable: Whether observers count it as rejected if it fails now.
+        ignored: What is left out of it; None as long as nothing can be.
     """
 
     def __init__(self, request: web.BaseRequest) -> None:
@@ -67,8 +77,21 @@ class RequestIdentity:
         self.deadline: Deadline | None = None
         self.facts: RequestFacts | None = None
         self.is_rejectable = False
+        self.ignored: Ignored | None = None
         self._headers = request.headers
+        self._trace: RequestTrace | None = None
         self._span: tuple[str, str] | None = None
+
+    @property
+    def trace(self) -> RequestTrace:
+        """What counts of its trace, as found when it is first asked for."""
+        if self._trace is None:
+            has_none = IS_PLAIN and "traceparent" not in self._headers
+            has_none = has_none and get_current_span() is INVALID_SPAN
+            self._trace = (
+                NO_TRACE if has_none else trace_rules().trace_of(self._headers)
+            )
+        return self._trace
 
     def enter_span(self, facts: RequestFacts) -> None:
         """Makes the span of these facts that of the request's later log lines.
@@ -89,7 +112,7 @@ class RequestIdentity:
         fields = {"request_id": self.request_id}
         if self._span is not None:
             fields["trace_id"], fields["span_id"] = self._span
-        elif parent := TraceParent.of(trace_rules().context(self._headers)):
+        elif parent := TraceParent.of(self.trace.context):
             fields["trace_id"] = parent.trace_id
         return fields
 
@@ -120,7 +143,6 @@ def request_facts(
 ) -> RequestFacts:
     """Returns the facts of a request for observers; a refused one has no response."""
     identity = request[IDENTITY]
-    is_traced = "traceparent" in request.headers
     return RequestFacts(
         client_id=identity.request_id,
         response_id=response_id,
@@ -128,7 +150,8 @@ def request_facts(
         client=identity.client,
         weight=identity.weight,
         priority=priority,
-        trace_context=trace_rules().context(request.headers) if is_traced else EMPTY,
+        trace_context=identity.trace.context or EMPTY,
+        trace_id=identity.trace.trace_id,
         slo=slo,
         operation=_operation(request),
         session_id=session_id,
@@ -146,9 +169,12 @@ def stranger_facts(request: web.Request) -> RequestFacts:
 
 
 async def echo_request_id(request: web.Request, response: web.StreamResponse) -> None:
-    """Adds the id to the response's headers."""
-    request_id = identity_of(request).request_id
+    """Adds the id to the response's headers, and the kinds of what was left out."""
+    identity = identity_of(request)
+    request_id = identity.request_id
     response.headers["X-Request-Id"] = request_id
+    if identity.ignored is not None and (kinds := identity.ignored.kinds):
+        response.headers[IGNORED_HEADER] = ", ".join(kinds)
     if name := dialect_of(request).id_header:
         response.headers[name] = request_id
 

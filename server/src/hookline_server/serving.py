@@ -20,6 +20,7 @@ from hookline_server.context import (
     key_ring,
 )
 from hookline_server.engine import ServingEngine
+from hookline_server.ignored import IGNORED
 from hookline_server.listening import Listening, server_address
 from hookline_server.loading import loading_apps
 from hookline_server.pages_app import PAGES_APP
@@ -145,6 +146,8 @@ def report_parts(
     engine.report(connections.stats)
     engine.report(app[PARSERS].failures.stats)
     engine.report(app[UNKNOWN_FIELDS].stats)
+    engine.report(app[IGNORED].stats)
+    engine.report(app[OPEN_STREAMS].stats)
     engine.report(app[RESPONSE_STORE].stats)
     engine.report(app[KEY_RING].stats)
 

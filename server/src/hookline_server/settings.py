@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
@@ -17,10 +18,19 @@ from hookline_server.response_store_settings import ResponseStoreSettings
 
 MEBIBYTE = 1024 * 1024
 KEYS = "API keys"
-HEADERS_WITH_SECRETS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
+HEADERS_WITH_SECRETS = (
+    *("api-key", "authorization", "cookie", "proxy-authorization", "x-api-key"),
+)
 MOST_API_SERVERS = 32
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+class MaxTokensPolicy(StrEnum):
+    """What becomes of a request for more tokens than the context has room for."""
+
+    CLAMP = "clamp"
+    REFUSE = "refuse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +90,12 @@ class ServerSettings:
         minimum=1,
         read=read_size,
     )
+    max_tokens_policy: MaxTokensPolicy | None = option(
+        "What becomes of a request's max_tokens beyond the rest of the context: it is "
+        "reduced (clamp), or the request is refused.",
+        default=None,
+        shown_default="clamp for /v1/messages, else refuse",
+    )
     max_connections: int | None = option(
         "Maximum number of open connections; beyond it idle ones are closed.",
         default=None,
@@ -117,6 +133,15 @@ class ServerSettings:
         group="connections",
         metavar="SECONDS",
         above=0,
+    )
+    sse_keep_alive_interval: float = option(
+        "Maximum silence of a streamed response, headers included; a comment, or a "
+        "ping of Anthropic's, is sent then. 0 sends none, and headers with the first "
+        "output.",
+        default=15.0,
+        group="connections",
+        metavar="SECONDS",
+        minimum=0,
     )
     request_timeout: float | None = option(
         "Maximum time of a request of the API, from its headers to its last "

@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
@@ -18,6 +18,7 @@ from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.connections.pool import ConnectionPool
 from hookline_server.continuing import without_expectation
 from hookline_server.leftovers import discard
+from hookline_server.respelling import fixed_paths, respelt
 from hookline_server.stop_signals import HANGUP, SIGNALS, ignore_all
 
 LAST_WRITES_SECONDS = 2.0
@@ -91,7 +92,8 @@ async def _site(
     await runner.setup()
     server = runner.server
     assert server is not None
-    server.request_handler = around(server.request_handler)
+    paths = fixed_paths(app.router.resources())
+    server.request_handler = around(server.request_handler, paths)
     acceptor = Acceptor(
         listening, pool, lambda is_extra: Connection(server, pool, is_extra=is_extra)
     )
@@ -107,10 +109,15 @@ async def _hide_server(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.pop("Server", None)
 
 
-def around(handle: Handle) -> Handle:
-    """Handles requests' expectations and leftovers instead of aiohttp."""
+def around(handle: Handle, paths: Collection[str]) -> Handle:
+    """Handles requests' expectations and leftovers instead of aiohttp.
+
+    Paths that are none of the fixed ones may mean one of them.
+    """
 
     async def handle_all(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path not in paths:
+            request = respelt(request, paths)
         try:
             response = await handle(without_expectation(request))
         except web.HTTPException as error:  # which `send` has sent

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS
 from hookline.exceptions import EngineDeadError, RequestError
+from hookline.frontend.text_stream import StopScope
 from hookline.outputs import RequestOutput
 from hookline.request import GenerateRequest
+from hookline_metrics.front_end_parts import StreamStats
 from hookline_server.api_error import ApiError
 from hookline_server.api_servers.share import Share
 from hookline_server.engine import OpenStream, ServingEngine
@@ -28,6 +30,8 @@ class PromptBatch:
         arrived_at: When they arrived, in monotonic ns.
         is_streamed: Whether outputs come step by step.
         data_parallel_rank: Index of the engine that the client named, or None.
+        stop_scopes: Where stop strings count in each request's text; empty if they do
+            in all of it.
     """
 
     requests: Sequence[GenerateRequest]
@@ -35,6 +39,7 @@ class PromptBatch:
     arrived_at: int
     is_streamed: bool
     data_parallel_rank: int | None = None
+    stop_scopes: Sequence[StopScope] = ()
 
 
 class OpenStreams:
@@ -44,6 +49,7 @@ class OpenStreams:
         """Starts without streams; with a share, others see their number."""
         self._streams: set[OpenStream] = set()
         self._share = share
+        self._keep_alives = 0
 
     @property
     def count(self) -> int:
@@ -54,6 +60,14 @@ class OpenStreams:
     def own_count(self) -> int:
         """Number of open streams of this server."""
         return len(self._streams)
+
+    def count_keep_alive(self) -> None:
+        """Counts what was sent only to keep a stream alive."""
+        self._keep_alives += 1
+
+    def stats(self) -> StreamStats:
+        """Totals since the start."""
+        return StreamStats(keep_alives=self._keep_alives)
 
     @asynccontextmanager
     async def opened(
@@ -97,6 +111,8 @@ class OpenStreams:
                     ends_at=ends_at,
                     data_parallel_rank=batch.data_parallel_rank,
                 )
+                if batch.stop_scopes:
+                    stream.scope_stops(batch.stop_scopes[len(streams)])
                 streams.append(stream)
                 identity.enter_span(stream.facts)
                 self._streams.add(stream)

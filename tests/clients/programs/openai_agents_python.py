@@ -6,13 +6,18 @@ from typing import Literal
 import openai
 from agents import (
     Agent,
+    CodeInterpreterTool,
+    CustomTool,
     Model,
     ModelSettings,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     Runner,
+    ToolSearchTool,
+    WebSearchTool,
     function_tool,
     set_tracing_disabled,
+    tool_namespace,
 )
 from harness import (
     KEY,
@@ -118,6 +123,37 @@ def responses_parsed() -> None:
 @feature
 def responses_loop() -> None:
     assert run(OpenAIResponsesModel, QUESTION, tools=[get_weather]) == SAID
+
+
+@feature
+def responses_hosted() -> None:
+    container = {"type": "code_interpreter", "container": {"type": "auto"}}
+    tools = [WebSearchTool(), CodeInterpreterTool(tool_config=container), get_weather]
+    assert run(OpenAIResponsesModel, QUESTION, tools=tools) == SAID
+    assert run_streamed(OpenAIResponsesModel, QUESTION, tools=tools) == SAID
+    alone = run(OpenAIResponsesModel, "first of all", tools=[WebSearchTool()])
+    assert alone == "first of all"
+
+
+@feature
+def responses_custom() -> None:
+    async def told(_: object, city: str) -> str:
+        return forecast(city)
+
+    tool = CustomTool(
+        name="get_weather", description="Tells the weather.", on_invoke_tool=told
+    )
+    assert run(OpenAIResponsesModel, QUESTION, tools=[tool]) == SAID
+    assert run_streamed(OpenAIResponsesModel, QUESTION, tools=[tool]) == SAID
+
+
+@feature
+def responses_namespaces() -> None:
+    space = tool_namespace(name="sky", description="The sky.", tools=[get_weather])
+    assert run(OpenAIResponsesModel, QUESTION, tools=space) == SAID
+    deferred = function_tool(forecast, name_override="get_weather", defer_loading=True)
+    tools = [deferred, ToolSearchTool()]
+    assert run_streamed(OpenAIResponsesModel, QUESTION, tools=tools) == SAID
 
 
 @feature

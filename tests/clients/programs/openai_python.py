@@ -102,7 +102,9 @@ def logprobs() -> None:
 @feature
 def count_tokens() -> None:
     counted = CLIENT.responses.input_tokens.count(model=MODEL, input="Hello")
-    response = CLIENT.responses.create(model=MODEL, input="Hello", store=False)
+    response = CLIENT.responses.create(
+        model=MODEL, input="Hello", store=False, max_output_tokens=16
+    )
     assert counted.input_tokens == response.usage.input_tokens
 
 
@@ -268,6 +270,31 @@ def responses_loop() -> None:
     with CLIENT.responses.stream(**given, input=QUESTION) as events:
         kinds = {event.type for event in events}
     assert "response.function_call_arguments.delta" in kinds
+
+
+@feature
+def responses_custom() -> None:
+    tool = {"type": "custom", "name": "get_weather"}
+    given = {"model": MODEL, "tools": [tool]}
+    asked = CLIENT.responses.create(**given, input=QUESTION)
+    assert [call.type for call in asked.output] == ["custom_tool_call"] * 2
+    results = [
+        {
+            "type": "custom_tool_call_output",
+            "call_id": call.call_id,
+            "output": get_weather(call.input),
+        }
+        for call in asked.output
+    ]
+    sent = [{"role": "user", "content": QUESTION}, *asked.output, *results]
+    assert CLIENT.responses.create(**given, input=sent).output_text == SAID
+    with CLIENT.responses.stream(**given, input=QUESTION) as events:
+        told = [*events]
+    kinds = [event.type for event in told]
+    assert kinds.count("response.custom_tool_call_input.done") == 2
+    deltas = "response.custom_tool_call_input.delta"
+    text = "".join(event.delta for event in told if event.type == deltas)
+    assert text == "".join(call.input for call in asked.output)
 
 
 @feature

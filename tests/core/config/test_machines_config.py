@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hookline.config import EngineConfig, ParallelConfig
+from hookline.config import EngineConfig, ObserverConfig, ParallelConfig
 from hookline.engine_setup.engine_facts import config_hash
 from hookline.exceptions import ConfigError
 from hookline_background_compiling.config import BackgroundCompilingConfig
@@ -101,9 +101,11 @@ def test_an_option_of_a_section_may_be_its_machines_own() -> None:
 
 
 def test_a_shared_option_must_be_the_head_nodes() -> None:
-    """Those that were not given are no contradiction, nor are local ones."""
+    """Those not given are no contradiction, nor are local ones and loggers'."""
     head = made(max_num_seqs=7, threads=3)
+    default = ObserverConfig(stat_loggers=("logging",), options={"logging": {"a": "b"}})
 
+    assert shared_options(replace(head, observers=default)) == shared_options(head)
     assert contradiction(head, shared_options(made(threads=9))) is None
     assert contradiction(head, shared_options(made(max_num_seqs=7))) is None
     assert contradiction(head, shared_options(made(max_num_seqs=8))) == (

@@ -57,6 +57,16 @@ def phases(request: FinishedRequest) -> tuple[float | None, ...]:
     )
 
 
+def last_phases(request: FinishedRequest) -> tuple[float | None, ...]:
+    """Queue, prefill, decode, inference as of the most recent SCHEDULED."""
+    return (
+        request.last_scheduled_seconds,
+        request.last_prefill_seconds,
+        request.last_decode_seconds,
+        request.last_inference_seconds,
+    )
+
+
 def seen(request: FinishedRequest) -> tuple[float | None, ...]:
     """What the client saw: TTFT, end to end, time per output token."""
     return request.ttft_seconds, request.e2e_seconds, request.tpot_seconds
@@ -91,9 +101,9 @@ def test_preempted_decode() -> None:
     assert phases(stalled) == (0.0, 1.0, 7.0, 8.0)
     assert seen(stalled) == (1.0, 8.0, 1.75)
     assert stalled.preempted_seconds == 3.0
-    assert (stalled.queue_seconds, stalled.last_scheduled_seconds) == (0.0, 5.0)
+    assert last_phases(stalled) == (5.0, 1.0, 2.0, 3.0)
     assert (stalled.preemptions, stalled.recomputed_tokens) == (1, 4)
-    assert engine.finished[1].last_scheduled_seconds == 0.0
+    assert last_phases(engine.finished[1]) == phases(engine.finished[1])
     assert phases(engine.finished[1]) == (0.0, 1.0, 4.0, 5.0)
     assert engine.finished[1].preempted_seconds == 0.0
     gaps = [gap for each in engine.iterations for gap in each.inter_token_seconds]
@@ -114,6 +124,7 @@ def test_preempted_prefill() -> None:
     assert phases(stalled) == (0.0, 9.0, 0.0, 9.0)
     assert seen(stalled) == (9.0, 9.0, None)
     assert stalled.preempted_seconds == 4.0
+    assert last_phases(stalled) == (6.0, 3.0, 0.0, 3.0)
     assert (stalled.preemptions, stalled.recomputed_tokens) == (1, 4)
 
 
@@ -155,7 +166,7 @@ def test_abort_while_queued() -> None:
     engine.run()
 
     ended = engine.finished[2]
-    assert phases(ended) == (None, None, None, None)
+    assert phases(ended) == last_phases(ended) == (None, None, None, None)
     assert seen(ended) == (None, 1.25, None)
     assert ended.cause == Aborted("client")
     assert ended.output_tokens == 0
@@ -170,7 +181,8 @@ def test_abort_while_prefilling() -> None:
     engine.abort(request)
     engine.run()
 
-    assert phases(engine.finished[1]) == (0.0, None, None, None)
+    ended = engine.finished[1]
+    assert phases(ended) == last_phases(ended) == (0.0, None, None, None)
     assert seen(engine.finished[1]) == (None, 1.0, None)
 
 
@@ -187,7 +199,7 @@ def test_abort_while_decoding() -> None:
     engine.run()
 
     ended = engine.finished[1]
-    assert phases(ended) == (0.0, 1.0, 2.0, 3.0)
+    assert phases(ended) == last_phases(ended) == (0.0, 1.0, 2.0, 3.0)
     assert seen(ended) == (1.0, 3.25, 1.0)
     assert ended.output_tokens == 3
 
@@ -279,6 +291,28 @@ def test_group_ends_with_its_last_completion() -> None:
     assert last.finished_groups == (FinishedGroup(requests=completions),)
     assert last.finished_groups[0].max_output_tokens == 2
     assert engine.accounting.finished == {"length": 2}
+
+
+def test_end_before_a_token_of_the_last_admission() -> None:
+    """Tokens from before the most recent SCHEDULED give it no interval."""
+    engine = make()
+    engine.submit([1] * 3, tokens(20))
+    engine.take(
+        told(
+            engine,
+            queued=[Queued(1, at(1), 3)],
+            scheduled=[Scheduled(1, at(2), 0, 0, 0, is_resumed=False)],
+            new_tokens=[NewTokens(1, at(3), [5])],
+        )
+    )
+    engine.take(told(engine, preempted=[Preempted(1, at(4), 4)]))
+    again = Scheduled(1, at(6), 0, 0, 4, is_resumed=True)
+    end = Finished(1, at(7), Aborted("client"), 1)
+
+    (request,) = engine.take(told(engine, scheduled=[again], finished=[end])).finished
+
+    assert phases(request) == (1.0, 1.0, 0.0, 1.0)
+    assert last_phases(request) == (5.0, None, None, None)
 
 
 def at(seconds: float) -> int:

@@ -2,10 +2,10 @@
 
 from hookline.clock import NANOSECONDS
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.cost import flops, read_bytes, write_bytes
 from hookline.events import StepRecord
 from hookline.finish_cause import Aborted
 from hookline.step import ModelCost
+from hookline_metrics.step_cost import flops, read_bytes, write_bytes
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 

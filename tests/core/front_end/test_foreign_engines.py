@@ -6,14 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hookline import LLM, SamplingParams
+from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
-from hookline.request import FinishReason
+from hookline.finish_cause import Rejected
+from hookline.frontend.foreign_outputs import audited
+from hookline.request import FinishReason, RequestFacts
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_server.answers.token_names import shown_logprob
 from hookline_testing import assert_conserved
+from hookline_testing.observed import ObservedEngine
 from hookline_testing.oracle import Oracle
 from hookline_testing.plugin_site import PluginSite
+from hookline_testing.simulation import simulated_core
 
 SOURCE = """
 from msgspec.structs import replace
@@ -111,6 +118,81 @@ def test_only_the_request_ends_that_it_is_told_of(
     for each in (good, later):
         assert each.outputs[0].finish_reason is FinishReason.LENGTH
         assert len(each.outputs[0].token_ids) == 4
+
+
+SILENT = """
+from msgspec.structs import replace
+
+from hookline.events import StepOutput
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.transport.native import connect as native
+
+
+class Client:
+    def __init__(self, inner):
+        self._inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def receive(self, timeout_seconds):
+        received = self._inner.receive(timeout_seconds)
+        if isinstance(received, StepOutput):
+            received.events.queued.clear()
+            received.events.scheduled.clear()
+            received = replace(received, stats=SchedulerStats())
+        return received
+
+
+def connect(context):
+    return Client(native(context))
+"""
+
+
+def test_engine_that_reports_nothing_is_found(llama: Oracle, site: PluginSite) -> None:
+    """The front end counts requests itself, and what is left out is residue."""
+    site.install("silent", SILENT, group="hookline.engines", attribute="connect")
+    config = EngineConfig(
+        model=ModelConfig(model=str(llama.folder)),
+        cache=CacheConfig(num_kv_blocks=64),
+        executor=ExecutorConfig(name="simulated"),
+        engine="silent",
+    )
+
+    with LLM.from_config(config) as llm:
+        llm.generate([[3] * 4], SamplingParams(max_tokens=2, ignore_eos=True))
+        totals = llm.front_end.engines.first.stats.totals
+
+    assert totals.received == 1
+    assert totals.residue.requests == 2  # one not received, one not finished
+
+
+def test_state_is_held_against_the_events() -> None:
+    """Each number of requests that an engine leaves out or invents is residue."""
+    engine = ObservedEngine(simulated_core(clock=(clock := VirtualClock())), clock)
+    engine.submit([1] * 3, SamplingParams(max_tokens=1))
+    engine.submit([2] * 3, SamplingParams(max_tokens=4))
+    output = engine.receive()
+    assert output is not None
+    stats, books = output.stats, engine.accounting
+    wrong = {
+        "received": (replace(stats, totals=replace(stats.totals, received=0)), 2),
+        "invented": (replace(stats, totals=replace(stats.totals, received=5)), 3),
+        "finished": (replace(stats, totals=replace(stats.totals, finished={})), 1),
+        "running": (replace(stats, running=0), 1),
+        "waiting": (replace(stats, waiting=4), 4),
+        "nothing": (SchedulerStats(), 2 + 1 + 1),
+    }
+    books.reject(RequestFacts(), Rejected("overloaded", "2 requests are open"))
+
+    found = {
+        name: audited(state, books).totals.residue.requests
+        for name, (state, _) in wrong.items()
+    }
+
+    assert audited(stats, books) is stats
+    assert found == {name: residue for name, (_, residue) in wrong.items()}
+    assert audited(SchedulerStats(), books).totals.received == 2
 
 
 def test_minus_infinity_is_shown_as_openai_does() -> None:

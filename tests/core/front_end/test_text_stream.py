@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.frontend.text_stream import StopString, TextStream
+from hookline.frontend.text_stream import StopSearch, TextStream
 
 
 class Letters:
@@ -30,8 +30,7 @@ def make_stream(
 ) -> TextStream:
     return TextStream(
         Letters(),
-        [StopString(text) for text in stop],
-        include_stop=include_stop,
+        StopSearch(stop, include_stop=include_stop) if stop else None,
         min_tokens=min_tokens,
     )
 

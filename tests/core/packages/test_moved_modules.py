@@ -62,7 +62,7 @@ def test_other_names_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "new"),
     [
-        ("hookline.config", "KVTransferConfig", "hookline_kv_transfer"),
+        ("hookline.config", "KVRole", "hookline_kv_transfer"),
         ("hookline.front_end_parts", "LogStats", "hookline_metrics.front_end_parts"),
         ("hookline.payloads", "ConnectorContext", "hookline_kv_transfer"),
         ("hookline.payloads", "PageResponse", "hookline.pages"),

@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {57: "31bbcb6e0d29016f9c631d541b4a59464fdf69226e70e9428c2969a44170be2c"}
+DIGESTS = {58: "0a0178b19d4065b685af9bd212fd7cb93e7405493a438a61d824a2a779a208ef"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

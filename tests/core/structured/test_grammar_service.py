@@ -1,5 +1,6 @@
 """The service that has grammars compiled: with scripted backends, in real processes."""
 
+import json
 import os
 import subprocess
 import time
@@ -53,6 +54,8 @@ class Backend:
             bytearray(2**40)
         if spec.source.startswith("other"):
             raise RefusedGrammarError("not by this one")
+        if "uniqueItems" in spec.source:
+            raise RefusedGrammarError("it has uniqueItems")
         if spec.source == "wrong":
             raise ValueError("it is wrong")
         return f"{os.getpid()} {IMPORTED_BY} {spec.source}".encode()
@@ -185,6 +188,34 @@ def test_one_process_compiles_until_the_service_is_closed(
     service.close()
     assert not is_alive(pid_of(first))
     assert not is_alive(imported_by(first))
+
+
+def test_a_grammar_is_loosened_where_it_may_be(
+    make_service: Callable[..., GrammarService],
+) -> None:
+    """
+    What is compiled then lacks only what the backend refuses of that part; it counts
+    apart. A pointer to nothing changes nothing.
+    """
+    source = (
+        '{"$defs": {"a": {"minItems": 1, "uniqueItems": true}, "b": {"maxItems": 2}}}'
+    )
+    specs = [
+        GrammarSpec(GrammarKind.JSON, source, loose=loose)
+        for loose in ((), ("/$defs/b",), ("/$defs/a", "/$defs/b"), ("/nothing",))
+    ]
+    service = make_service()
+    for spec in specs:
+        service.begin(spec.key, spec, ("", ""))
+
+    found = {each.key: each for each in ended(service, len(specs))}
+
+    words = [found[spec.key].word for spec in specs]
+    assert words == ["refused", "refused", "loosened", "refused"]
+    outcome = found[specs[2].key].outcome
+    assert isinstance(outcome, CompiledGrammar)
+    made = json.loads(outcome.data.decode().split(" ", 2)[2])
+    assert made == {"$defs": {"a": {"minItems": 1}, "b": {"maxItems": 2}}}
 
 
 def test_a_grammar_that_ends_its_process_is_refused_alone(

@@ -55,6 +55,15 @@ def test_a_line_of_text(logged: Logged) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["exception", "stack", "other"])
+def test_a_field_stays_on_its_line(logged: Logged, name: str) -> None:
+    """Whatever its name is; structlog writes some below the line."""
+    line = logged(LogFormat.CONSOLE, record_of("answered", **{name: "a b"}))
+
+    assert line.endswith("='a b'\n")
+    assert line.count("\n") == 1
+
+
 def test_a_line_of_json(logged: Logged) -> None:
     """With the JSON format each line is one object."""
     line = logged(LogFormat.JSON, record_of("answered", seconds=0.5, process=None))

@@ -12,9 +12,10 @@ from aiohttp.test_utils import BaseTestServer, TestServer
 from hookline_bench.command import BENCHMARKS
 from hookline_bench.compare import CompareSettings
 from hookline_bench.latency import LatencySettings
-from hookline_bench.serve import joined_objectives
+from hookline_bench.serve import divided, joined_objectives
 from hookline_bench.serve_settings import ServeSettings
 from hookline_bench.startup import StartupSettings
+from hookline_bench.sweep import SweepSettings
 from hookline_bench.throughput import ThroughputSettings
 from hookline_server.cli import main
 from hookline_server.cli.options.derived import derived
@@ -24,7 +25,7 @@ from hookline_testing.table_walk import for_each_row
 QUICK = ["--executor=simulated", "--simulated-step-seconds=0", "--disable-tqdm"]
 SETTINGS = (
     *(ServeSettings, LatencySettings, ThroughputSettings, StartupSettings),
-    CompareSettings,
+    *(CompareSettings, SweepSettings),
 )
 FLAGS = {option.flag for kind in SETTINGS for option in derived(kind, "bench")}
 PERCENTAGES = ["10", "25", "50", "75", "90", "99"]
@@ -56,6 +57,96 @@ def test_latency_reports_average_and_percentiles(
     assert len(result["prefill_times"]) == len(result["decode_times"]) == 3
     for phase in ("queue_times", "prefill_times", "decode_times"):
         assert all(0 <= each <= max(result["latencies"]) for each in result[phase])
+
+
+def test_latency_has_the_names_of_vllm_s_example(tmp_path: Path) -> None:
+    """`--input-tokens` and `--output_tokens` are the lengths, with `=` or without."""
+    file = tmp_path / "latency.json"
+    argv = ["--input-tokens", "8", "--output_tokens=5", "--batch-size=2"]
+    short = ["--num-iters=1", "--num-iters-warmup=0", f"--output-json={file}"]
+
+    assert main(["bench", "latency", *argv, *short, *QUICK]) == 0
+    assert len(json.loads(file.read_text())["latencies"]) == 1
+
+
+def test_throughput_takes_the_prompts_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ShareGPT's conversations have their own lengths; too long ones are left out."""
+    short, long = "How are you today, my friend?", "word " * 400
+    replied = "I am well today, thank you."
+    turns = [(short, replied), (long, replied), (short, replied)]
+    entries = [
+        {"conversations": [{"value": asked}, {"value": replied}]}
+        for asked, replied in turns
+    ]
+    dataset, file = tmp_path / "sharegpt.json", tmp_path / "out.json"
+    dataset.write_text(json.dumps(entries))
+    argv = ["--dataset-name=sharegpt", f"--dataset-path={dataset}"]
+    more = ["--num-prompts=3", "--max-model-len=64", f"--output-json={file}"]
+
+    status = main(["bench", "throughput", *argv, *more, *QUICK])
+    told = capsys.readouterr().err
+    refused = main(["bench", "throughput", *argv, "--random-input-len=9", *QUICK])
+
+    result = json.loads(file.read_text())
+    assert status == 0
+    assert result["num_requests"] == 2
+    assert all(4 <= length < 64 for length in result["input_lens"])
+    assert "1 prompts do not fit into 64 tokens and are left out" in told
+    assert refused == 2
+    assert "sharegpt has lengths of its own" in capsys.readouterr().err
+
+
+def test_sweep_draws_measured_and_modelled_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row for each batch size, the fields, and a plot; a simulation has no model."""
+    file, plot = tmp_path / "sweep.json", tmp_path / "roofline.svg"
+    costs = ["--simulated-step-seconds=0.002", "--simulated-decode-request-seconds=0"]
+    argv = ["--batch-sizes=1,2,4", "--output-len=3", "--num-iters=1"]
+    out = [f"--output-json={file}", f"--plot={plot}", "--disable-tqdm"]
+
+    status = main(["bench", "sweep", *argv, *out, "--executor=simulated", *costs])
+    refused = main(["bench", "sweep", "--batch-sizes=3000", *QUICK])
+
+    result = json.loads(file.read_text())
+    told = capsys.readouterr()
+    assert (status, refused) == (0, 2)
+    assert result["batch_sizes"] == [1, 2, 4]
+    assert all(each > 0 for each in result["step_seconds"])
+    assert result["modelled_step_seconds"] is None
+    assert "B_sat measured: " in told.out
+    assert "3000 is above max-num-seqs" in told.err
+    assert plot.read_text().startswith("<svg ")
+
+
+def test_options_of_a_server_follow_two_dashes() -> None:
+    """`bench serve` starts a server with them; without dashes there is none."""
+    assert divided(["--num-prompts", "3"]) == (["--num-prompts", "3"], None)
+    assert divided(["--seed=1", "--", "demo", "--", "x"]) == (
+        ["--seed=1"],
+        ["demo", "--", "x"],
+    )
+    assert divided(["--"]) == ([], [])
+
+
+@pytest.mark.slow
+def test_serve_measures_a_server_that_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is ready before the first request, and gone in the end."""
+    file = tmp_path / "serve.json"
+    argv = ["--num-prompts=3", *SHORT, f"--output-json={file}"]
+    server = ["--", "demo", "--executor=simulated", "--stat-logger=none"]
+
+    status = main(["bench", "serve", *argv, *server])
+    refused = main(["bench", "serve", "--port=8001", *server])
+
+    assert status == 0
+    assert json.loads(file.read_text())["completed"] == 3
+    assert refused == 2
+    assert "is that of the server which `--` starts" in capsys.readouterr().err
 
 
 def test_throughput_reports_requests_and_tokens(

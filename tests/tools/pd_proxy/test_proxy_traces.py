@@ -9,8 +9,10 @@ from hookline.exceptions import ConfigError
 from hookline_faults.otlp import Inbox, Receiver, draw
 from hookline_faults.scripted_instances import FakeInstance, numbers_of, routed
 from hookline_otel.endpoint import OtlpProtocol
+from hookline_pd_proxy import tracing
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_pd_proxy.tracing import FinishedSpan, Tracing
+from hookline_server.trace_rules import TraceRules
 
 PATH = "/v1/completions"
 BODY = {"model": "m", "prompt": "Hello", "max_tokens": 7}
@@ -49,13 +51,15 @@ async def test_both_instances_get_the_proxys_span_as_their_parent(
 
     received = [each.received[0].headers for each in (prefill, decode)]
     parents = [each.getall("traceparent", []) for each in received]
-    assert [each["tracestate"] for each in received] == ["a=b"] * 2
     if not is_traced:
+        assert [each["tracestate"] for each in received] == ["a=b"] * 2
         assert parents == [[] if sent is None else [sent]] * 2
         assert not sender.spans
         return
     [span] = sender.spans
     assert parents == [[f"00-{span.trace_id}-{span.span_id}-01"]] * 2
+    states = [each.get("tracestate") for each in received]
+    assert states == [None if sent is None else "a=b"] * 2  # none without a parent
     assert (span.trace_id == TRACE_ID) == (sent is not None)
     assert [name for name, *_ in span.phases] == ["prefill", "decode"]
     assert (span.status, span.outcome, span.instance) == (
@@ -63,6 +67,25 @@ async def test_both_instances_get_the_proxys_span_as_their_parent(
         "completed",
         decode.url[7:],
     )
+
+
+async def test_instances_get_the_headers_that_the_propagators_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As clients that speak B3 send them."""
+    rules = TraceRules.of({"OTEL_PROPAGATORS": "b3"})
+    monkeypatch.setattr(tracing, "trace_rules", lambda: rules)
+    decode, sender = FakeInstance(), Spans()
+    headers = {"b3": f"{TRACE_ID}-b7ad6b7169203331-1", "traceparent": UNSAMPLED}
+
+    async with routed([], [decode], Tracing(sender, 0.0)) as client:
+        response = await client.post(PATH, json=BODY, headers=headers)
+        await response.read()
+
+    [span] = sender.spans
+    received = decode.received[0].headers
+    assert received.getall("b3") == [f"{TRACE_ID}-{span.span_id}-1"]
+    assert "traceparent" not in received
 
 
 def has_all(inbox: Inbox) -> bool:
@@ -91,10 +114,12 @@ async def test_collector_gets_the_spans(
     [root] = [each for each in spans if each.name == f"POST {PATH}"]
     assert root.parent_span_id.hex() == "b7ad6b7169203331"
     assert root.status.message == "failed"
-    assert {each.name for each in spans if each.parent_span_id == root.span_id} == {
-        "prefill",
-        "decode",
-    }
+    phases = {each.name: each for each in spans if each.parent_span_id == root.span_id}
+    assert set(phases) == {"prefill", "decode"}
+    [link] = phases["decode"].links
+    assert link.span_id == phases["prefill"].span_id
+    assert link.trace_id.hex() == TRACE_ID
+    assert not phases["prefill"].links
     assert draw(spans)
 
 

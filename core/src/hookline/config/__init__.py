@@ -11,11 +11,7 @@ from hookline.moved_modules import lazy_exports
 if TYPE_CHECKING:
     from hookline.config.cache import CacheConfig, HashAlgorithm, KVCacheDtype
     from hookline.config.engine import EngineConfig
-    from hookline.config.executor import (
-        Device,
-        ExecutorConfig,
-        Kernels,
-    )
+    from hookline.config.executor import Device, ExecutorConfig, Kernels
     from hookline.config.model import (
         Convert,
         Dtype,
@@ -24,10 +20,7 @@ if TYPE_CHECKING:
         Quantization,
         Runner,
     )
-    from hookline.config.observers import (
-        DetailedTrace,
-        ObserverConfig,
-    )
+    from hookline.config.observers import DetailedTrace, ObserverConfig
     from hookline.config.parallel import ParallelConfig
     from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
 
@@ -58,11 +51,7 @@ __getattr__ = lazy_exports(
     {
         "hookline.config.cache": ("CacheConfig", "HashAlgorithm", "KVCacheDtype"),
         "hookline.config.engine": ("EngineConfig",),
-        "hookline.config.executor": (
-            "Device",
-            "ExecutorConfig",
-            "Kernels",
-        ),
+        "hookline.config.executor": ("Device", "ExecutorConfig", "Kernels"),
         "hookline.config.model": (
             "Convert",
             "Dtype",
@@ -71,11 +60,9 @@ __getattr__ = lazy_exports(
             "Quantization",
             "Runner",
         ),
-        "hookline.config.observers": (
-            "DetailedTrace",
-            "ObserverConfig",
-        ),
+        "hookline.config.observers": ("DetailedTrace", "ObserverConfig"),
         "hookline.config.parallel": ("ParallelConfig",),
         "hookline.config.scheduler": ("Policy", "SchedulerConfig", "SleepPolicy"),
+        "hookline_kv_transfer": ("KVTransferConfig",),  # where vLLM has it
     },
 )

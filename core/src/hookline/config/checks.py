@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from hookline.did_you_mean import did_you_mean
 from hookline.exceptions import ConfigError
+from hookline_registry.spelling import did_you_mean
 
 E = TypeVar("E", bound=StrEnum)
 

@@ -4,11 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hookline.config.options import check_options, option
-from hookline.config.readers import (
-    read_plugin_option,
-    read_size,
-    read_slo,
-)
+from hookline.config.readers import read_plugin_option, read_size, read_slo
 from hookline.exceptions import ConfigError
 from hookline.request import Slo
 
@@ -56,6 +52,13 @@ class ObserverConfig:
         above=0,
     )
     linger_seconds: float = 0.1
+    page_wait_seconds: float = option(
+        "Maximum time that a stat logger's page, such as /metrics, waits for all "
+        "processes to tell what has happened, and again for the logger to get it.",
+        default=0.005,
+        metavar="SECONDS",
+        minimum=0,
+    )
     slo: Slo | None = option(
         "Service-level objectives of requests without their own, such as "
         "ttft=0.5,tpot=0.05,e2e=10.",

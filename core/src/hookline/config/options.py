@@ -17,8 +17,8 @@ import msgspec
 
 from hookline.config.extensions import ExtensionSection
 from hookline.config.readers import read_object
-from hookline.did_you_mean import did_you_mean
 from hookline.exceptions import ConfigError
+from hookline_registry.spelling import did_you_mean
 
 T = typing.TypeVar("T")
 P = typing.ParamSpec("P")

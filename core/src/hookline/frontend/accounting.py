@@ -65,6 +65,12 @@ class _Iteration:
         self.prompt_tokens_external += external
         self.prompt_tokens_transferred += timeline.transferred_tokens
 
+    def count_first_token(self, account: RequestAccount) -> None:
+        """Counts the prompt and the time to the first token, if no engine had one."""
+        if not account.had_token and (seconds := account.ttft_seconds) is not None:
+            self.count_prompt(account)
+            self.first_tokens.append(account.first_token(seconds))
+
     def stats(self) -> IterationStats:
         intervals = []
         for (interval, tokens), count in self.inter_token_ns.items():
@@ -348,20 +354,12 @@ class RequestAccounting:
         tokens = len(event.token_ids)
         iteration.generation_tokens += tokens
         if interval is None:
-            self._take_first_token(account, iteration)
+            iteration.count_first_token(account)
         elif tokens:  # they share the time since the last
             key, counts = (interval, tokens), iteration.inter_token_ns
             counts[key] = counts.get(key, 0) + tokens
         if account.output_token_ids is not None:
             account.output_token_ids += event.token_ids
-
-    def _take_first_token(self, account: RequestAccount, iteration: _Iteration) -> None:
-        """Counts a request's prompt and the time to its first token."""
-        if account.had_token:
-            return
-        iteration.count_prompt(account)
-        if (first := account.first_token()) is not None:
-            iteration.first_tokens.append(first)
 
     def _close(
         self, account: RequestAccount, event: Finished, iteration: _Iteration

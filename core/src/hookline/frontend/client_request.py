@@ -15,7 +15,7 @@ from hookline.finish_cause import (
     TimedOut,
 )
 from hookline.frontend.request_account import RequestAccount
-from hookline.frontend.text_stream import TextStream
+from hookline.frontend.text_stream import StopScope, StopSearch, TextStream
 from hookline.frontend.timeline import ClockMapping
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.pooling import PooledVectors
@@ -180,6 +180,7 @@ class ClientRequest:
         num_restarts: How often it has begun again, at another engine or process.
         is_suspect: Whether an engine that failed by itself had it.
         vectors: Its pooled hidden states, if it has a pooling and they have come.
+        stop_scope: Makes what looks for stop strings, perhaps in a part of the text.
     """
 
     inner: GenerateRequest
@@ -199,6 +200,7 @@ class ClientRequest:
     num_restarts: int = 0
     is_suspect: bool = False
     vectors: PooledVectors | None = None
+    stop_scope: StopScope = StopSearch
 
     @property
     def is_untouched(self) -> bool:

@@ -1,7 +1,8 @@
 """Checks what engines that are not Hookline's own tell of requests.
 
 An engine of a plugin may give anything. What cannot be ends only the request that it is
-told of: everything behind this check, and every client, gets what it may rely on.
+told of: everything behind this check, and every client, gets what it may rely on. What
+it says of its own numbers is held against what it has told of each request.
 """
 
 import math
@@ -13,8 +14,10 @@ from msgspec.structs import asdict, astuple, replace
 
 from hookline.events import Finished, NewTokens, StepEvents, StepOutput
 from hookline.finish_cause import Corrupted, FinishCause
+from hookline.frontend.accounting import RequestAccounting
 from hookline.pooling import VECTORS
-from hookline.request import Origin, TokenLogprobs
+from hookline.request import FinishReason, Origin, TokenLogprobs
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_registry import isolate
 
 _KINDS = ("queued", "scheduled", "preempted", "new_tokens", "finished")
@@ -45,6 +48,25 @@ def checked(
     lists["finished"] += [Finished(each, output.at, flaws[each], 0) for each in flaws]
     events = StepEvents(**{**asdict(output.events), **lists})
     return replace(output, events=events), flaws
+
+
+def audited(stats: SchedulerStats, accounting: RequestAccounting) -> SchedulerStats:
+    """Returns a state with what it leaves out or invents as residue.
+
+    A request counts once for each number that is wrong: received, finished, present.
+    """
+    totals, unheard = stats.totals, accounting.num_unheard
+    received = accounting.received - accounting.finished.get(FinishReason.REJECTED, 0)
+    received -= unheard  # what was QUEUED, or FINISHED without
+    present = accounting.num_in_flight - unheard
+    told = stats.running + stats.waiting + sum(stats.held.values())
+    residue = abs(totals.received - received) + abs(told - present)
+    residue += abs(sum(totals.finished.values()) - (received - present))
+    if not residue:
+        return stats
+    known = replace(totals.residue, requests=totals.residue.requests + residue)
+    totals = replace(totals, received=received, residue=known)
+    return replace(stats, totals=totals)
 
 
 def _flaw(event: NewTokens | Finished, vocab_size: int) -> str | None:

@@ -34,7 +34,7 @@ from hookline.frontend.calls import PendingCalls, SleepOperations
 from hookline.frontend.client_request import ClientRequest, Deliver, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.extension import Extend, FrontEndParts
-from hookline.frontend.foreign_outputs import checked
+from hookline.frontend.foreign_outputs import audited, checked
 from hookline.frontend.input_processor import InputProcessor, check_types, completed
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
@@ -311,6 +311,9 @@ class FrontEnd:
         iteration, stopped = engine.outputs.on_step_output(output)
         for cause, request_ids in stopped.items():
             self.engines.send(engine, Finish(request_ids, cause))
+        if self._is_foreign:
+            engine.stats = audited(output.stats, engine.accounting)
+            output = replace(output, stats=engine.stats)
         if self.observers.is_listening:
             self.observers.observe(output, iteration, facts)
 

@@ -14,10 +14,7 @@ from hookline.frontend.text_bounds import TextBounds
 from hookline.frontend.trace_context import span_ids
 from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
-from hookline.plugin_loading.logits_processors import (
-    refuse_what_needs,
-    usual_missing,
-)
+from hookline.plugin_loading.logits_processors import refuse_what_needs, usual_missing
 from hookline.pooling import POOLING, refuse_embedding
 from hookline.request import GenerateRequest, RequestFacts, Slo
 from hookline.request_part import PreparingFacts
@@ -121,12 +118,9 @@ class InputProcessor:
         if len(token_ids) >= longest and not request.is_prefill_only:
             raise PromptTooLongError(len(token_ids), longest)
         self._check_tokens("prompt", token_ids)
-        if params.logit_bias:
-            self._check_tokens("logit_bias", params.logit_bias)
-        if params.allowed_token_ids:
-            self._check_tokens("allowed_token_ids", params.allowed_token_ids)
-        if params.stop_token_ids:
-            self._check_tokens("stop_token_ids", params.stop_token_ids)
+        for name in ("logit_bias", "allowed_token_ids", "stop_token_ids"):
+            if listed := getattr(params, name):
+                self._check_tokens(name, listed)
         if params.structured_outputs is not None:
             self._check_structured_outputs(params)
         fitted = self._fitted(params, len(token_ids), request.is_prefill_only)

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from hookline import hookspecs
 from hookline.config.engine import EngineConfig
-from hookline.did_you_mean import unknown
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import FrontEndPart
@@ -19,12 +21,16 @@ from hookline.frontend.freezing import (
     freeze_tokens,
     frozen_finished,
 )
-from hookline.frontend.observing import ObserverAddress, request_ids_for_hooks
+from hookline.frontend.observing import (
+    REQUEST_HOOKS,
+    ObserverAddress,
+    TellFirst,
+    request_ids_for_hooks,
+)
 from hookline.frozen import frozen_json, frozen_map
 from hookline.pages import RoutesOf
 from hookline.payloads import (
     CacheChanged,
-    CliOptions,
     EngineFacts,
     EngineFailed,
     EngineStarted,
@@ -43,6 +49,7 @@ from hookline.payloads import (
 )
 from hookline.plugins.kinds import LOGGER
 from hookline.request import RequestFacts
+from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import (
@@ -53,6 +60,7 @@ from hookline_registry import (
     Notice,
     PluginRegistry,
 )
+from hookline_registry.spelling import unknown
 
 _RECORDER = "recorder of metrics"
 """Name under which the recorder is registered, which no logger has."""
@@ -68,7 +76,11 @@ class Observers:
         is_listening: Whether there is a logger or a recorder.
         address: None, because the loggers are in this process.
         lost: Number of batches that were lost on their way here, which no lane got.
+        tell_first: Called before a logger's page is made; None if all is told at once.
     """
+
+    address: ObserverAddress | None = None
+    tell_first: TellFirst | None = None
 
     def __init__(
         self,
@@ -108,7 +120,7 @@ class Observers:
         self._recording = self._recorded_by(recorder)
         self.hooks = self._fanout.hooks | self._recording.keys()
         self.lost = 0
-        self.address: ObserverAddress | None = None
+        self._page_seconds = config.observers.page_wait_seconds
         self.is_listening = bool(self._lanes) or recorder is not None
 
     def _recorded_by(
@@ -147,22 +159,28 @@ class Observers:
     @property
     def lanes(self) -> tuple[LaneStats, ...]:
         """State of each lane, which has dropped what was lost before it."""
-        stats = self._fanout.stats
-        if not self.lost:
-            return stats
-        return tuple(replace(each, dropped=each.dropped + self.lost) for each in stats)
+        lost, stats = self.lost, self._fanout.stats
+        return tuple(replace(each, dropped=each.dropped + lost) for each in stats)
 
     def listens(self, hook: str) -> bool:
         """Whether any logger or the recorder implements the hook."""
         return hook in self.hooks
 
-    def add_routes(self, routes_of: RoutesOf) -> None:
+    def add_routes(
+        self, routes_of: RoutesOf, tell_first: TellFirst | None = None
+    ) -> None:
         """Lets each logger register its pages."""
+        self.tell_first = tell_first
         for logger, names in self._lanes.items():
             routes = routes_of(logger)
             with self._around(logger):
                 for name in names:
                     self._registry.call_one(name, "add_routes", routes=routes)
+
+    def settle(self, logger: str) -> float:
+        seconds = self._page_seconds
+        untold = 0.0 if self.tell_first is None else self.tell_first(seconds)
+        return max(untold, self._fanout.settle(logger, seconds))
 
     def started(
         self,
@@ -172,19 +190,19 @@ class Observers:
         restart_cause: str = "",
         resubmitted: int = 0,
     ) -> None:
-        if self.listens("engine_started"):
-            started = EngineStarted(
+        self._tell(
+            "engine_started",
+            lambda: EngineStarted(
                 facts=replace(facts, sections=frozen_json(facts.sections)),
                 clock=clock,
                 restart_cause=restart_cause,
                 resubmitted=resubmitted,
-            )
-            self._tell("engine_started", started=started)
+            ),
+        )
 
     def stopped(self, engine_index: int, reason: str) -> None:
-        if self.listens("engine_stopped"):
-            stopped = EngineStopped(engine_index=engine_index, reason=reason)
-            self._tell("engine_stopped", stopped=stopped)
+        made = partial(EngineStopped, engine_index=engine_index, reason=reason)
+        self._tell("engine_stopped", made)
 
     def failed(
         self,
@@ -195,14 +213,14 @@ class Observers:
         is_final: bool = True,
         received: int | None = None,  # noqa: ARG002 - to be added to other front ends'
     ) -> None:
-        if self.listens("engine_failed"):
-            failed = EngineFailed(
-                engine_index=engine_index,
-                reason=reason,
-                open_requests=open_requests,
-                is_final=is_final,
-            )
-            self._tell("engine_failed", failed=failed)
+        made = partial(
+            EngineFailed,
+            engine_index=engine_index,
+            reason=reason,
+            open_requests=open_requests,
+            is_final=is_final,
+        )
+        self._tell("engine_failed", made)
 
     def observe(
         self,
@@ -211,7 +229,7 @@ class Observers:
         facts: Mapping[int, RequestFacts],
     ) -> None:
         """Passes one step, or one state, to the loggers: events first, then the sum."""
-        batch = self._request_notices(output, frozen_map(facts))
+        batch = self._request_notices(output, iteration.finished, frozen_map(facts))
         if output.record is None:
             if self.listens("state_changed"):
                 batch.append(self._state(output, iteration))
@@ -227,17 +245,13 @@ class Observers:
         """Does nothing: front ends that can end share an observer process."""
 
     def http_answered(self, answered: HttpAnswered) -> None:
-        if self.listens("http_answered"):
-            self._tell("http_answered", answered=answered)
+        self._tell("http_answered", lambda: answered)
 
     def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
-        if self.listens("front_end_changed"):
-            changed = FrontEndChanged(parts=parts)
-            self._tell("front_end_changed", changed=changed)
+        self._tell("front_end_changed", partial(FrontEndChanged, parts=parts))
 
     def records_logged(self, logged: RecordsLogged) -> None:
-        if self.listens("records_logged"):
-            self._tell("records_logged", logged=logged)
+        self._tell("records_logged", lambda: logged)
 
     def flush(self, timeout_seconds: float) -> bool:
         return self._fanout.flush(timeout_seconds)
@@ -247,41 +261,34 @@ class Observers:
         return self._fanout.close(timeout_seconds)
 
     def _request_notices(
-        self, output: StepOutput, facts: Mapping[int, RequestFacts]
+        self,
+        output: StepOutput,
+        ended: tuple[FinishedRequest, ...],
+        facts: Mapping[int, RequestFacts],
     ) -> list[Notice]:
         index, events, batch = output.engine_index, output.events, list[Notice]()
         hooks = self.hooks
-        if events.queued and "requests_queued" in hooks:
-            queued = RequestsQueued(
-                engine_index=index, events=tuple(events.queued), facts=facts
-            )
-            batch.append(("requests_queued", {"queued": queued}))
-        if events.preempted and "requests_preempted" in hooks:
-            preempted = RequestsPreempted(
-                engine_index=index, events=tuple(events.preempted), facts=facts
-            )
-            batch.append(("requests_preempted", {"preempted": preempted}))
-        if events.scheduled and "requests_scheduled" in hooks:
-            scheduled = RequestsScheduled(
-                engine_index=index, events=tuple(events.scheduled), facts=facts
-            )
-            batch.append(("requests_scheduled", {"scheduled": scheduled}))
-        if events.new_tokens and "tokens_generated" in hooks:
-            generated = TokensGenerated(
-                engine_index=index,
-                events=freeze_tokens(events.new_tokens),
-                facts=facts,
-            )
-            batch.append(("tokens_generated", {"generated": generated}))
+        kinds: tuple[tuple[str, Any, Callable[..., Any]], ...] = (
+            ("queued", RequestsQueued, tuple),
+            ("preempted", RequestsPreempted, tuple),
+            ("scheduled", RequestsScheduled, tuple),
+            ("new_tokens", TokensGenerated, freeze_tokens),
+        )
+        for name, payload, frozen in kinds:
+            told, hook = getattr(events, name), REQUEST_HOOKS[name]
+            if told and hook in hooks:
+                made = payload(engine_index=index, events=frozen(told), facts=facts)
+                batch.append((hook, {hook.rpartition("_")[2]: made}))
         if events.cache_changes is not None and "cache_changed" in hooks:
             freeze_changes(events.cache_changes)
             changed = CacheChanged(engine_index=index, changes=events.cache_changes)
             batch.append(("cache_changed", {"changed": changed}))
-        if events.finished and "requests_finished" in hooks:
+        if (ended or events.finished) and "requests_finished" in hooks:
             finished = RequestsFinished(
                 engine_index=index,
                 events=frozen_finished(events.finished),
                 facts=facts,
+                requests=ended,
             )
             batch.append(("requests_finished", {"finished": finished}))
         return batch
@@ -312,8 +319,9 @@ class Observers:
         )
         return "state_changed", {"state": state}
 
-    def _tell(self, hook: str, **arguments: object) -> None:
-        self._deliver([(hook, arguments)])
+    def _tell(self, hook: str, make: Callable[[], object]) -> None:
+        if hook in self.hooks:
+            self._deliver([(hook, {hook.rpartition("_")[2]: make()})])
 
     def _deliver(self, batch: list[Notice]) -> None:
         for hook, arguments in batch if self._recording else ():
@@ -331,30 +339,15 @@ def _chosen(config: EngineConfig) -> Iterable[str]:
     return chosen
 
 
-class _Declared(CliOptions):
-    """Collects the keys that a logger declares."""
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-
-    def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002, ARG002
-        self.keys.append(key)
-
-
 def _check_options(registry: PluginRegistry, plugin: str, given: Iterable[str]) -> None:
-    """Checks option keys; loggers without `add_cli_options` check them themselves.
+    """Raises `ConfigError` for a key that is not among those that a logger declares.
 
-    Args:
-        registry: The registry of the logger.
-        plugin: The logger's name in the registry.
-        given: Keys of `--stat-logger-option`.
-
-    Raises:
-        ConfigError: The logger declares its options, and a key is not among them.
+    Loggers without `add_cli_options` check their options themselves.
     """
-    declared = _Declared()
-    registry.call_one(plugin, "add_cli_options", options=declared)
-    for key in given if declared.keys else ():
-        if key not in declared.keys:
+    declared: list[str] = []
+    noting = SimpleNamespace(add=lambda key, **_: declared.append(key))
+    registry.call_one(plugin, "add_cli_options", options=noting)
+    for key in given if declared else ():
+        if key not in declared:
             option = f"{plugin}.{key}"
-            raise ConfigError(option, unknown("option", key, sorted(declared.keys)))
+            raise ConfigError(option, unknown("option", key, sorted(declared)))

@@ -35,6 +35,10 @@ OUTPUT_HOOKS = frozenset(
 """All hooks that are called because of an output."""
 
 
+TellFirst = Callable[[float], float]
+"""Tells news within some seconds; returns the age of the oldest that is left, or 0."""
+
+
 @dataclass(frozen=True, slots=True)
 class ObserverAddress:
     """How to reach an observer process.
@@ -131,8 +135,17 @@ class Observing(Protocol):
         """Whether any logger implements the hook."""
         ...
 
-    def add_routes(self, routes_of: RoutesOf) -> RemotePages | None:
-        """Lets each logger register its pages; returns those of another process."""
+    def add_routes(
+        self, routes_of: RoutesOf, tell_first: TellFirst | None = None
+    ) -> RemotePages | None:
+        """Lets each logger register its pages; returns those of another process.
+
+        Whoever makes them calls `settle` first, and that calls `tell_first`.
+        """
+        ...
+
+    def settle(self, logger: str) -> float:
+        """Has a logger get all, in any thread; returns the age of what is missing."""
         ...
 
     def started(

@@ -10,11 +10,8 @@ from hookline.events import Finished, NewTokens, StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Corrupted, Failed, FinishCause
 from hookline.frontend.accounting import RequestAccounting
-from hookline.frontend.client_request import (
-    ClientRequest,
-    CompletionState,
-)
-from hookline.frontend.text_stream import TextStream
+from hookline.frontend.client_request import ClientRequest, CompletionState
+from hookline.frontend.text_stream import StopScope, TextStream
 from hookline.pooling import VECTORS
 from hookline.request import GenerateRequest, Origin
 from hookline.sections import NO_SECTIONS
@@ -36,14 +33,15 @@ class OutputProcessor:
         self,
         accounting: RequestAccounting,
         clock: Clock,
-        make_texts: Callable[[GenerateRequest], Sequence[TextStream]],
+        make_texts: Callable[[GenerateRequest, StopScope], Sequence[TextStream]],
     ) -> None:
         """Starts without requests.
 
         Args:
             accounting: The accounting of the same engine.
             clock: The front end's clock.
-            make_texts: Makes the text streams of a request's completions.
+            make_texts: Makes the text streams of a request's completions, given where
+                stop strings count.
         """
         self.accounting = accounting
         self._clock = clock
@@ -103,12 +101,8 @@ class OutputProcessor:
     @property
     def open_requests(self) -> list[ClientRequest]:
         """The requests whose clients still expect output, in order of arrival."""
-        found = {
-            completion.request: None
-            for completion in self._completions.values()
-            if completion.is_open
-        }
-        return list(found)
+        completions = self._completions.values()
+        return list(dict.fromkeys(one.request for one in completions if one.is_open))
 
     def abort(self, request: ClientRequest, cause: Aborted | Failed) -> list[int]:
         """Ends a request for its client.
@@ -127,11 +121,7 @@ class OutputProcessor:
     @property
     def open_ids(self) -> set[int]:
         """Ids of the completions whose clients still expect output."""
-        return {
-            request_id
-            for request_id, completion in self._completions.items()
-            if completion.is_open
-        }
+        return {number for number, one in self._completions.items() if one.is_open}
 
     @property
     def untouched(self) -> list[ClientRequest]:
@@ -196,7 +186,7 @@ class OutputProcessor:
             return None
         if completion.text is None:
             request = completion.request
-            request.begin_texts(self._make_texts(request.inner))
+            request.begin_texts(self._make_texts(request.inner, request.stop_scope))
         if (cause := completion.add_tokens(event, end)) is not None:
             self._close(completion, cause, now)
         return completion

@@ -8,6 +8,7 @@ from functools import reduce
 from hookline.exceptions import HooklineError
 from hookline.frontend.client_request import ClientRequest, Deliver, Delivery
 from hookline.frontend.front_end import FrontEnd
+from hookline.frontend.text_stream import StopScope
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
 
@@ -68,6 +69,10 @@ class OutputStream:
         """Number of tokens generated so far, of all its completions."""
         completions = self._request.completions
         return sum(each.account.timeline.output_tokens for each in completions)
+
+    def scope_stops(self, scope: StopScope) -> None:
+        """Limits where stop strings count; to be called before any output comes."""
+        self._request.stop_scope = scope
 
     def abort(self, cause: str) -> None:
         """Ends the request; does nothing once it has ended."""

@@ -26,19 +26,20 @@ class FrontEndReporter:
     def add(self, read: ReadPart) -> None:
         """Reports what `read` returns, now and whenever it differs from the last."""
         self._parts[read] = None
-        self._turn()
+        self.report()
 
     def close(self) -> None:
         """Reports the last changes and ends."""
         if self._next is not None:
-            self._turn()
+            self.report()
             self._next.cancel()
             self._next = None
 
-    def _turn(self) -> None:
+    def report(self) -> None:
+        """Reports the changes now, and again in a second."""
         if self._next is not None:
             self._next.cancel()
-        self._next = self._loop.call_later(REPORT_SECONDS, self._turn)
+        self._next = self._loop.call_later(REPORT_SECONDS, self.report)
         read = {each: each() for each in self._parts}
         changed = [part for each, part in read.items() if part != self._parts[each]]
         self._parts.update(read)

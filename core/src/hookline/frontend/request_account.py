@@ -100,10 +100,8 @@ class RequestAccount:
         received = self.timeline.first_token_received
         return seconds_between(self.group.arrived_at, received)
 
-    def first_token(self) -> FirstToken | None:
-        """How long the client waited for the first token, once it has come."""
-        if (seconds := self.ttft_seconds) is None:
-            return None
+    def first_token(self, seconds: float) -> FirstToken:
+        """The first token, for which the client waited `seconds`."""
         facts = self.group.request.facts
         return FirstToken(
             seconds=seconds,
@@ -142,7 +140,7 @@ class RequestAccount:
         assert ended_at is not None
         group, timeline, output = self.group, self.timeline, self.output_token_ids
         request, preemptions = group.request, timeline.preemptions
-        arrived_at = group.arrived_at
+        arrived_at, last = group.arrived_at, timeline.since_last_scheduled
         return FinishedRequest(
             request_id=self.request_id,
             facts=request.facts,
@@ -165,6 +163,9 @@ class RequestAccount:
             prefill_seconds=timeline.prefill_seconds,
             decode_seconds=timeline.decode_seconds,
             inference_seconds=timeline.inference_seconds,
+            last_prefill_seconds=last[0],
+            last_decode_seconds=last[1],
+            last_inference_seconds=last[2],
             preempted_seconds=preemptions.total / NANOSECONDS,
             preempted_prefill_seconds=preemptions.before_first_token / NANOSECONDS,
             ttft_seconds=self.ttft_seconds,

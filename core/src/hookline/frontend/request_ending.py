@@ -109,21 +109,15 @@ class RequestEnding:
         unheard = engine.accounting.num_unheard if was_up else 0
         is_alone = self._engines.client.owns_engines
         rest = engine.stats.at_rest()
-        totals = msgspec.structs.replace(
-            rest.totals, received=received + unheard * is_alone
-        )
+        received += unheard * is_alone
+        totals = msgspec.structs.replace(rest.totals, received=received)
         engine.stats = msgspec.structs.replace(rest, totals=totals)
         iteration, events = engine.outputs.end_all(cause, error, keep)
         if not is_alone:
             iteration = replace(iteration, received_correction=unheard)
         facts = {each.request_id: each.facts for each in iteration.finished}
-        output = StepOutput(
-            engine.index,
-            engine.stats_at,
-            state,
-            engine.stats,
-            events=StepEvents(finished=events),
-        )
+        at, stats, ended = engine.stats_at, engine.stats, StepEvents(finished=events)
+        output = StepOutput(engine.index, at, state, stats, events=ended)
         self._observers.observe(output, iteration, facts)
         return events
 

@@ -1,10 +1,13 @@
 """The text of a completion as it is generated, cut at stop strings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from hookline.frontend.detokenizer import Detokenizer, make_detokenizer
 from hookline.request import GenerateRequest
-from hookline.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # servers read their options without transformers
+    from hookline.tokenizer import Tokenizer
 
 
 class StopString:
@@ -53,6 +56,45 @@ class StopString:
         return matched + (self.text[matched] == char)
 
 
+class StopSearch:
+    """Cuts a text at the first of several stop strings.
+
+    Attributes:
+        found: The stop string that ended the text; None if none has.
+        held: Text held back because it may be the beginning of a stop string.
+    """
+
+    def __init__(self, stop: Iterable[str], *, include_stop: bool) -> None:
+        self._stop = list(map(StopString, stop))
+        self._include_stop = include_stop
+        self._matched = [0] * len(self._stop)
+        self.found: str | None = None
+        self.held = ""
+
+    def push(self, new: str, *, can_stop: bool) -> str:
+        """Adds text, whose stop strings may not count; returns what is sure."""
+        hits, text = [], self.held + new
+        for index, stop in enumerate(self._stop):
+            self._matched[index], end = stop.search(self._matched[index], new)
+            if end is not None:
+                hits.append((len(self.held) + end - len(stop.text), stop.text))
+        if hits and can_stop:
+            start, self.found = min(hits, key=lambda hit: (hit[0], -len(hit[1])))
+            self.held = ""
+            return text[: start + len(self.found) * self._include_stop]
+        sure = len(text) - max(self._matched)
+        self.held = text[sure:]
+        return text[:sure]
+
+    def flush(self, *, can_stop: bool) -> str:  # noqa: ARG002
+        """Returns the rest of a text that has ended without a stop string."""
+        return self.held
+
+
+StopScope = Callable[..., StopSearch]
+"""Makes a search, with its arguments, that looks only at a part of the text."""
+
+
 class TextStream:
     """Turns tokens into text, and holds back what may be part of a stop string.
 
@@ -61,19 +103,11 @@ class TextStream:
     """
 
     def __init__(
-        self,
-        detokenizer: Detokenizer,
-        stop: Sequence[StopString],
-        *,
-        include_stop: bool,
-        min_tokens: int,
+        self, detokenizer: Detokenizer, search: StopSearch | None, *, min_tokens: int
     ) -> None:
         self._detokenizer = detokenizer
-        self._stop = stop
-        self._include_stop = include_stop
+        self._search = search
         self._min_tokens = min_tokens
-        self._matched = [0] * len(stop)
-        self._held = ""
         self._num_tokens = 0
         self.stop_reason: str | None = None
 
@@ -90,58 +124,34 @@ class TextStream:
 
     def flush(self) -> str:
         """Returns the rest of the text; call it when the request has ended."""
-        new = self._detokenizer.flush()
-        text = self._take(new, can_stop=self._num_tokens >= self._min_tokens)
-        if self.stop_reason is None:
-            text += self._held
-        self._held = ""
+        can_stop = self._num_tokens >= self._min_tokens
+        text = self._take(self._detokenizer.flush(), can_stop=can_stop)
+        if self._search is not None and self.stop_reason is None:
+            text += self._search.flush(can_stop=can_stop)
+            self.stop_reason = self._search.found
         return text
 
     def _take(self, new: str, *, can_stop: bool) -> str:
-        if not self._stop or self.stop_reason is not None:
-            return new if self.stop_reason is None else ""
-        old, text = len(self._held), self._held + new
-        hits = self._search(new)
-        if hits and can_stop:
-            start, self.stop_reason = min(hits, key=lambda hit: (hit[0], -len(hit[1])))
-            start += old
-            end = start + len(self.stop_reason) if self._include_stop else start
-            self._held = ""
-            return text[:end]
-        kept = max(self._matched)
-        self._held = text[len(text) - kept :]
-        return text[: len(text) - kept]
-
-    def _search(self, new: str) -> list[tuple[int, str]]:
-        """Returns where stop strings that end in the new text begin in it.
-
-        The number is negative if a string begins in the held text.
-        """
-        hits = []
-        for index, stop in enumerate(self._stop):
-            self._matched[index], end = stop.search(self._matched[index], new)
-            if end is not None:
-                hits.append((end - len(stop.text), stop.text))
-        return hits
+        if self._search is None or self.stop_reason is not None:
+            return new if self._search is None else ""
+        text = self._search.push(new, can_stop=can_stop)
+        self.stop_reason = self._search.found
+        return text
 
 
 def make_text_streams(
-    tokenizer: Tokenizer, request: GenerateRequest
+    tokenizer: "Tokenizer", request: GenerateRequest, scope: StopScope = StopSearch
 ) -> list[TextStream]:
     """Makes the text streams of a request's completions."""
     params, streams = request.params, []
-    stop = list(map(StopString, params.stop))
     for _ in range(params.n):
         detokenizer = make_detokenizer(
             tokenizer,
             request.prompt_token_ids,
             skip_special_tokens=params.skip_special_tokens,
         )
-        stream = TextStream(
-            detokenizer,
-            stop,
-            include_stop=params.include_stop_str_in_output,
-            min_tokens=params.min_tokens,
-        )
-        streams.append(stream)
+        search = None
+        if params.stop:
+            search = scope(params.stop, include_stop=params.include_stop_str_in_output)
+        streams.append(TextStream(detokenizer, search, min_tokens=params.min_tokens))
     return streams

@@ -7,14 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.events import (
-    ClockPair,
-    Finished,
-    NewTokens,
-    Preempted,
-    Queued,
-    Scheduled,
-)
+from hookline.events import ClockPair, Finished, NewTokens, Preempted, Queued, Scheduled
 from hookline.finish_cause import Embedded
 from hookline.request import Origin
 from hookline.stats.finished_request import MAX_STALLS, RequestTimes
@@ -162,9 +155,10 @@ class Timeline:
     first_token_received: int | None = None
     corrupted_by: Origin | None = None
     _queued: int | None = None
-    _first_scheduled: int | None = None
+    _scheduled: int | None = None
     _last_scheduled: int | None = None
     _first_token: int | None = None
+    _resumed_token: int | None = None  # the first since `_last_scheduled`
     _last_token: int | None = None
     _prefilled: int | None = None  # at the end, without a token
     _remote_kv: list[tuple[int, int]] = field(default_factory=list)
@@ -175,12 +169,12 @@ class Timeline:
         self._queued = event.at
 
     def scheduled(self, event: Scheduled) -> None:
-        if self._first_scheduled is None:
-            self._first_scheduled = event.at
+        if self._scheduled is None:
+            self._scheduled = event.at
             self.local_cached_tokens = event.local_cached_tokens
             self.external_cached_tokens = event.external_cached_tokens
             self.transferred_tokens = event.transferred_tokens
-        self._last_scheduled = event.at
+        self._last_scheduled, self._resumed_token = event.at, None
         if event.remote_kv is not None and len(self._remote_kv) < MAX_STALLS:
             self._remote_kv.append(event.remote_kv)
         self.preemptions.resume(event, has_token=self._first_token is not None)
@@ -206,6 +200,8 @@ class Timeline:
             The ns since the tokens before, or None for the request's first.
         """
         previous, self._last_token = self._last_token, event.at
+        if self._resumed_token is None:
+            self._resumed_token = event.at
         self.output_tokens += len(event.token_ids)
         if event.draft_tokens:
             self._verified(event)
@@ -242,11 +238,11 @@ class Timeline:
 
     @property
     def was_scheduled(self) -> bool:
-        return self._first_scheduled is not None
+        return self._scheduled is not None
 
     @property
     def queue_seconds(self) -> float | None:
-        return seconds_between(self._queued, self._first_scheduled)
+        return seconds_between(self._queued, self._scheduled)
 
     @property
     def last_scheduled_seconds(self) -> float | None:
@@ -254,9 +250,7 @@ class Timeline:
 
     @property
     def prefill_seconds(self) -> float | None:
-        return seconds_between(
-            self._first_scheduled, self._first_token or self._prefilled
-        )
+        return seconds_between(self._scheduled, self._first_token or self._prefilled)
 
     @property
     def decode_seconds(self) -> float | None:
@@ -264,9 +258,15 @@ class Timeline:
 
     @property
     def inference_seconds(self) -> float | None:
-        return seconds_between(
-            self._first_scheduled, self._last_token or self._prefilled
-        )
+        return seconds_between(self._scheduled, self._last_token or self._prefilled)
+
+    @property
+    def since_last_scheduled(self) -> tuple[float | None, float | None, float | None]:
+        """Prefill, decode and inference as if the last admission were the only one."""
+        first, start = self._resumed_token or self._prefilled, self._last_scheduled
+        last = self._last_token if self._resumed_token else self._prefilled
+        decode = seconds_between(self._resumed_token, last)
+        return seconds_between(start, first), decode, seconds_between(start, last)
 
     @property
     def tpot_seconds(self) -> float | None:
@@ -288,7 +288,7 @@ class Timeline:
         return RequestTimes(
             arrived=wall.of_front_end(arrived_at),
             queued=engine(self._queued),
-            scheduled=engine(self._first_scheduled),
+            scheduled=engine(self._scheduled),
             first_token=engine(self._first_token),
             last_token=engine(self._last_token),
             ended=wall.of_front_end(ended_at),

@@ -1,7 +1,6 @@
 """Trace ids and span ids of requests, as in W3C's Trace Context."""
 
 import os
-import random
 import re
 from collections.abc import Mapping
 from typing import NamedTuple, Self
@@ -64,6 +63,7 @@ def span_ids(facts: RequestFacts, ratio: float | None) -> tuple[str, str]:
 def _trace_id(headers: Mapping[str, str], ratio: float | None) -> str:
     """Follows the caller's sampling decision; without one, samples by the ratio."""
     if (parent := TraceParent.of(headers)) is None:
-        is_traced = ratio is not None and random.random() < ratio  # noqa: S311
-        return os.urandom(_TRACE_ID_BYTES).hex() if is_traced else ""
+        made = os.urandom(_TRACE_ID_BYTES)  # it decides, here as in other services
+        is_traced = int.from_bytes(made[8:]) < (ratio or 0.0) * (1 << 64)
+        return made.hex() if is_traced else ""
     return parent.trace_id if parent.is_sampled else ""

@@ -66,6 +66,11 @@ class FinishedRequest:
         decode_seconds: From the first NEW_TOKENS to the last.
         inference_seconds: From the first SCHEDULED to the last NEW_TOKENS, or to the
             end of an embedding request.
+        last_prefill_seconds: From the most recent SCHEDULED to the next NEW_TOKENS, or
+            to the end of an embedding request.
+        last_decode_seconds: From these NEW_TOKENS to the last.
+        last_inference_seconds: From the most recent SCHEDULED to the last NEW_TOKENS,
+            if any came after it, or to the end of an embedding request.
         preempted_seconds: Sum of the times from PREEMPTED to the next SCHEDULED or the
             end; part of `prefill_seconds` and `decode_seconds`.
         ttft_seconds: From arrival to the first token, on the front end's clock.
@@ -126,6 +131,9 @@ class FinishedRequest:
     preparation_seconds: float | None = None
     stored_prompt_tokens: int = 0
     last_scheduled_seconds: float | None = None
+    last_prefill_seconds: float | None = None
+    last_decode_seconds: float | None = None
+    last_inference_seconds: float | None = None
     is_orphaned: bool = False
     transferred_tokens: int = 0
     decodes_elsewhere: bool = False

@@ -12,6 +12,10 @@ _QUEUE = (
     "though vLLM's documentation says the most recent SCHEDULED, for which there is "
     "hookline_request_last_scheduled_seconds"
 )
+_FIRST = (
+    "from the first SCHEDULED as in vLLM's code; from the most recent, as in its "
+    "documentation, it is hookline_request"
+)
 _EARLY = "observed when the interval is known, in vLLM when the request ends"
 _ABORTS = (
     "includes requests that clients abandoned, which vLLM forgets before the engine's "
@@ -39,10 +43,10 @@ _WINDOW = (
 _SINCE_START = "over the last 60 seconds, in version 0 since its start"
 _LOG_INTERVAL = "over the last 10 seconds, in version 0 since its last log line"
 _NO_RELEASE = (
-    "of LLM.sleep and LLM.wake_up as well, and there is no operation "
-    "release_kv_cache_memory"
+    "with the label model_name; of LLM.sleep and LLM.wake_up as well, and there is no "
+    "operation release_kv_cache_memory"
 )
-_PROBES = "excludes probes under /live and /ready, too"
+_PROBES = "with the label model_name, and without probes under /live and /ready"
 
 DEVIATIONS: Mapping[str, str] = {
     **vllm_offload_texts.DEVIATIONS,
@@ -53,10 +57,13 @@ DEVIATIONS: Mapping[str, str] = {
     "there is no release_kv_cache_memory",
     "vllm:sleep_mode_operation_duration_seconds": _NO_RELEASE,
     "vllm:sleep_mode_operations_in_flight": _NO_RELEASE,
-    "vllm:cache_config_info": "cache_dtype is the data type itself, never auto; "
+    "vllm:cache_config_info": "with the label model_name; cache_dtype is the data type "
+    "itself, never auto; "
     "user_specified_block_size tells whether the size differs from the default; "
     "num_cpu_blocks and kv_offloading_size are those of the tier in host memory, and "
     "kv_offloading_backend is its connector; fields of Mamba layers are None",
+    "vllm:kv_block_idle_before_evict_seconds": "idle since no request holds the block, "
+    "in vLLM since its last touch, so that blocks of long decodes look idle",
     "vllm:num_requests_kv_fetch_by_stage": "a queued request is waiting_to_start if "
     "its kv_transfer_params have do_remote_prefill, or once it was looked up",
     "vllm:request_success": f"{_ABORTS}; deadlines that passed count as abort, and the "
@@ -68,12 +75,12 @@ DEVIATIONS: Mapping[str, str] = {
     "vllm:time_to_first_token_seconds": "on a monotonic clock, where vLLM takes the "
     "wall clock",
     "vllm:request_queue_time_seconds": f"{_QUEUE}; {_EARLY}",
-    "vllm:request_prefill_time_seconds": "from the first SCHEDULED as in vLLM's code, "
-    f"not the most recent as in its documentation; {_EARLY}",
-    "vllm:request_inference_time_seconds": "from the first SCHEDULED as in vLLM's "
-    f"code, not the most recent as in its documentation; {_ABORTS}",
+    "vllm:request_prefill_time_seconds": f"{_FIRST}_last_prefill_seconds; {_EARLY}",
+    "vllm:request_inference_time_seconds": f"{_FIRST}_last_inference_seconds; "
+    f"{_ABORTS}",
     "vllm:request_decode_time_seconds": "from the first token of all, preemptions "
-    f"included, as in vLLM's code; {_ABORTS}",
+    "included, as in vLLM's code; since the most recent SCHEDULED, as in its "
+    f"documentation, it is hookline_request_last_decode_seconds; {_ABORTS}",
     "vllm:request_time_per_output_token_seconds": _TPOT,
     "vllm:inter_token_latency_seconds": _INTERVALS,
     "vllm:time_per_output_token_seconds": _INTERVALS,
@@ -91,8 +98,9 @@ DEVIATIONS: Mapping[str, str] = {
     "cache; version 0 counts the blocks of its swap space",
     "vllm:avg_prompt_throughput_toks_per_s": _LOG_INTERVAL,
     "vllm:avg_generation_throughput_toks_per_s": _LOG_INTERVAL,
-    "vllm:lora_requests_info": "vLLM has it only with --enable-lora, a series for "
-    "each combination of adapters, and shows the wall clock's time",
+    "vllm:lora_requests_info": "with the label model_name; vLLM has it only with "
+    "--enable-lora, a series for each combination of adapters, and shows the wall "
+    "clock's time",
     "vllm:num_requests_swapped": "version 0 counts requests whose KV is in its swap "
     "space",
     "http_requests": _PROBES,
@@ -101,7 +109,8 @@ DEVIATIONS: Mapping[str, str] = {
     "http_request_size_bytes": _PROBES,
     "http_response_size_bytes": _PROBES,
     "sglang:num_running_reqs": _CURRENT,
-    "sglang:num_queue_reqs": _CURRENT,
+    "sglang:num_queue_reqs": f"{_CURRENT}; without requests that wait for a grammar or "
+    "for KV, which have names of their own",
     "sglang:token_usage": _CURRENT,
     "sglang:gen_throughput": "tokens per second of a sliding window; SGLang divides "
     "the tokens between two log lines by the time between them",

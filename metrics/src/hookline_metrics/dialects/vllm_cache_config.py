@@ -86,9 +86,7 @@ def _info(facts: EngineFacts) -> Iterable[Point]:
 
 
 NAMES: Mapping[str, tuple[Alias, ...]] = {
-    "vllm_cache_config": (
-        Alias(name="vllm:cache_config_info", drop=frozenset({"model_name"})),
-    ),
+    "vllm_cache_config": (Alias(name="vllm:cache_config_info"),),
 }
 
 ONLY_THERE: tuple[Metric, ...] = (

@@ -63,7 +63,7 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     "vllm_lora_requests": (
         Alias(
             name="vllm:lora_requests_info",
-            drop=frozenset({"model_name", "engine"}),
+            drop=frozenset({"engine"}),
             add={
                 "max_lora": "0",
                 "waiting_lora_adapters": "",

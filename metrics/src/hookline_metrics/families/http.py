@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 
 from hookline.payloads import CLIENT_LEFT, HttpExchange
 from hookline_metrics.buckets import BucketFamily
+from hookline_metrics.front_end_parts import StreamStats
 from hookline_metrics.metric import Kind, Label, Metric, Point, Scope
-from hookline_metrics.readings import HttpLoad, Reading
+from hookline_metrics.readings import HttpLoad, Reading, one
 
 ROUTE = Label("route", cap=64)
 METHOD = Label("method", cap=8)
@@ -73,6 +74,14 @@ HTTP_METRICS: tuple[Metric, ...] = (
                 ((exchange.route, exchange.method), exchange.seconds, 1),
             ),
         ),
+    ),
+    Metric(
+        name="hookline_stream_keep_alives",
+        kind=Kind.COUNTER,
+        unit="keep_alives",
+        help="Comments and pings sent only to keep a stream alive that waited.",
+        scope=Scope.FRONT_END,
+        value=Reading(StreamStats, lambda streams: one(streams.keep_alives)),
     ),
     _bytes(
         "request_size", "Size of HTTP request bodies.", lambda each: each.request_bytes

@@ -49,7 +49,7 @@ LINK_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_engine_link_losses",
         kind=Kind.COUNTER,
-        unit="connections",
+        unit="losses",
         help="Number of times that the connection to an engine on another machine was "
         "lost, because its process or its machine ended or the network failed.",
         labels=(_ENGINE,),

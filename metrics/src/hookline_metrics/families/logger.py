@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from hookline.payloads import PageStats
 from hookline_metrics.front_end_parts import ObserverStats
 from hookline_metrics.metric import Kind, Label, Metric, Point, Scope, Stability
-from hookline_metrics.readings import FoldedValues, Reading, by_label
+from hookline_metrics.readings import FoldedValues, PageDelay, Reading, by_label, one
 from hookline_registry import LaneStats
 
 LOGGER = Label("logger", cap=64)
@@ -83,6 +83,16 @@ LOGGER_METRICS: tuple[Metric, ...] = (
         lambda lane: lane.busy_seconds,
     ),
     Metric(
+        name="hookline_page_behind_seconds",
+        kind=Kind.GAUGE,
+        unit="seconds",
+        help="Age of the oldest news that is not on this page, because the logger or a "
+        "server did not tell it in time; 0 if nothing is missing.",
+        scope=Scope.FRONT_END,
+        value=Reading(PageDelay, lambda delay: one(delay.seconds)),
+        stability=Stability.EXPERIMENTAL,
+    ),
+    Metric(
         name="hookline_logger_left_out",
         kind=Kind.GAUGE,
         unit="1",
@@ -99,7 +109,7 @@ LOGGER_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_logger_pages_hung",
         kind=Kind.GAUGE,
-        unit="1",
+        unit="pages",
         help="Threads of the logger's pages held by handlers that are late.",
         labels=(LOGGER,),
         scope=Scope.FRONT_END,
@@ -109,7 +119,7 @@ LOGGER_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_logger_page_failures",
         kind=Kind.COUNTER,
-        unit="requests",
+        unit="failures",
         help="Failed requests for the logger's pages: its handler raised or was late, "
         "or was not called because its threads were busy.",
         labels=(LOGGER, Label("reason", ("raised", "timeout", "busy"))),

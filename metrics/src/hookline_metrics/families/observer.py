@@ -8,7 +8,7 @@ OBSERVER_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_observer_front_ends",
         kind=Kind.GAUGE,
-        unit="1",
+        unit="front_ends",
         help="Front ends that the observer process hears; 0 without an observer "
         "process.",
         scope=Scope.FRONT_END,

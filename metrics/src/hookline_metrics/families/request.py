@@ -236,6 +236,24 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         _of_request(lambda request: request.inference_seconds),
     ),
     _latency(
+        "last_prefill",
+        "Prefill time of the last admission: next NEW_TOKENS - most recent SCHEDULED; "
+        "after a preemption the time to compute the request's tokens again.",
+        _of_request(lambda request: request.last_prefill_seconds),
+    ),
+    _latency(
+        "last_decode",
+        "Decode time of the last admission: last NEW_TOKENS - first NEW_TOKENS after "
+        "the most recent SCHEDULED.",
+        _of_request(lambda request: request.last_decode_seconds),
+    ),
+    _latency(
+        "last_inference",
+        "Inference time of the last admission: last NEW_TOKENS - most recent "
+        "SCHEDULED; not observed without a token after that.",
+        _of_request(lambda request: request.last_inference_seconds),
+    ),
+    _latency(
         "preempted",
         "Time spent preempted: sum of SCHEDULED again - PREEMPTED, also part of "
         "prefill or decode; observed only for requests that were preempted.",

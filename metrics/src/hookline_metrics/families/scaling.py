@@ -88,7 +88,7 @@ SCALING_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_engine_starts_failed",
         kind=Kind.COUNTER,
-        unit="engines",
+        unit="starts",
         help="Engines that were to join others and could not be started.",
         scope=Scope.FRONT_END,
         value=Reading(ScalingStats, lambda stats: one(stats.failed)),

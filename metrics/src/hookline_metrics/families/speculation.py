@@ -38,7 +38,12 @@ def _count(
 
 
 def _live(
-    name: str, unit: str, text: str, number: Callable[[LiveReading], float]
+    name: str,
+    unit: str,
+    text: str,
+    number: Callable[[LiveReading], float | None],
+    *,
+    is_fleeting: bool = False,
 ) -> Metric:
     return Metric(
         name=f"hookline_spec_decode_{name}",
@@ -46,6 +51,7 @@ def _live(
         unit=unit,
         help=text,
         value=Reading(LiveReading, lambda live: one(number(live))),
+        is_fleeting=is_fleeting,
         stability=Stability.EXPERIMENTAL,
     )
 
@@ -125,11 +131,13 @@ SPECULATION_METRICS: tuple[Metric, ...] = (
         "estimated_speedup_ratio",
         "ratio",
         "Estimated speedup from speculative decoding over the decode steps of the "
-        "last 60 seconds: time without speculation / time with it. The time without "
-        "it is estimated from recent steps without drafts and with as many requests "
-        "to the nearest power of two. Below 1 speculation does not pay; 1 without an "
-        "estimate.",
+        "last 60 seconds: time without speculation / time with it, at most the mean "
+        "acceptance length. The time without it is the median of the steps of the "
+        "last 60 seconds without drafts and with as many requests to the nearest "
+        "power of two. Below 1 speculation does not pay. There is no series without "
+        "five such steps.",
         lambda live: live.speculation.speedup,
+        is_fleeting=True,
     ),
     _live(
         "num_speculative_tokens",

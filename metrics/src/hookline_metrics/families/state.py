@@ -192,7 +192,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         help="Difference that the conservation laws leave; any value but 0 is a bug. "
         "Requests: received - finished - in flight. Tokens: sampled - those of "
         "finished requests - those of requests in flight. Blocks: pool - free - "
-        "held.",
+        "held. Requests that a plugin's engine counts otherwise than it has told are "
+        "differences, too.",
         labels=(Label("kind", ("requests", "tokens", "blocks")),),
         value=Reading(StateReading, lambda state: _residue(state.stats)),
         stability=Stability.EXPERIMENTAL,
@@ -201,7 +202,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_requests_received",
         kind=Kind.COUNTER,
         unit="requests",
-        help="Requests that the engine accepted; rejected requests are not counted.",
+        help="Requests that the engine accepted; rejected requests are not counted. "
+        "The front end counts those of a plugin's engine.",
         value=Reading(StateReading, lambda state: one(state.stats.totals.received)),
     ),
     Metric(

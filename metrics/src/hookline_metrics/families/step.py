@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.cost import flops, read_bytes, write_bytes
 from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StepReading, by_label, one
+from hookline_metrics.step_cost import flops, read_bytes, write_bytes
 
 PROMPT_SOURCE = Label("source", ("computed", "local_cache", "external", "transferred"))
 

@@ -26,7 +26,7 @@ STORED_RESPONSE_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_stored_response_evictions",
         kind=Kind.COUNTER,
-        unit="responses",
+        unit="evictions",
         help="Responses no longer kept, because there were too many (count), they were "
         "too large (bytes), or had not been used for too long (age).",
         labels=(Label("reason", get_args(ResponseEviction)),),

@@ -19,7 +19,7 @@ from hookline_metrics.readings import (
     one,
 )
 
-OUTCOMES = ("compiled", "refused", "limit", "failed")
+OUTCOMES = ("compiled", "loosened", "refused", "limit", "failed")
 
 
 def _of_step(
@@ -43,9 +43,10 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
         name="hookline_structured_output_grammars",
         kind=Kind.COUNTER,
         unit="grammars",
-        help="Grammars whose compiling has ended, by outcome: compiled, refused (wrong "
-        "or not supported), limit (it takes too much time or memory) or failed (by a "
-        "fault of the backend).",
+        help="Grammars whose compiling has ended, by outcome: compiled, loosened "
+        "(without what no backend can follow of functions that are not strict), "
+        "refused (wrong or not supported), limit (it takes too much time or memory) or "
+        "failed (by a fault of the backend).",
         labels=(Label("outcome", OUTCOMES),),
         value=Reading(
             StateReading, lambda state: by_label(_ended(grammar_stats(state.stats)))
@@ -63,7 +64,7 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_structured_output_cache_lookups",
         kind=Kind.COUNTER,
-        unit="requests",
+        unit="lookups",
         help="Requests with a grammar, by whether it had been compiled, or refused, "
         "before (hit). Each of n completions is a request.",
         labels=(Label("result", ("hit", "miss")),),

@@ -6,6 +6,7 @@ from typing import get_args
 from hookline_metrics.front_end_parts import (
     ParserFailures,
     ParserKind,
+    RepairKind,
     TextQueueName,
     TextQueueStats,
     TextStats,
@@ -30,6 +31,10 @@ def _restarts(text: TextStats) -> Iterable[Point]:
 
 def _parser_failures(parsers: ParserFailures) -> Iterable[Point]:
     return [((kind, name), count, 1) for kind, name, count in parsers.failures]
+
+
+def _parser_repairs(parsers: ParserFailures) -> Iterable[Point]:
+    return [((*names, repair), count, 1) for *names, repair, count in parsers.repairs]
 
 
 TEXT_METRICS: tuple[Metric, ...] = (
@@ -74,11 +79,26 @@ TEXT_METRICS: tuple[Metric, ...] = (
     Metric(
         name="hookline_reply_parser_failures",
         kind=Kind.COUNTER,
-        unit="replies",
+        unit="failures",
         help="Replies in which the parser of tool calls (tool) or of reasoning failed; "
         "their text went on as content.",
         labels=(Label("kind", get_args(ParserKind)), Label("parser", cap=8)),
         scope=Scope.FRONT_END,
         value=Reading(ParserFailures, _parser_failures),
+    ),
+    Metric(
+        name="hookline_reply_repairs",
+        kind=Kind.COUNTER,
+        unit="repairs",
+        help="Slips of models that were mended in replies: in the JSON of arguments "
+        "(character to shape), another model's format (dialect), a call's tags "
+        "(markup), stray tags (tag), reasoning that only a call ended (reasoning).",
+        labels=(
+            Label("kind", get_args(ParserKind)),
+            Label("parser", cap=8),
+            Label("repair", get_args(RepairKind)),
+        ),
+        scope=Scope.FRONT_END,
+        value=Reading(ParserFailures, _parser_repairs),
     ),
 )

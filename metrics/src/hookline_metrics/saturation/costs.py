@@ -15,6 +15,7 @@ SPEED_SECONDS = 10.0
 change quickly."""
 _RIDGE = 1e-3
 """Fraction of the squared mean; less variance is not enough to estimate a slope."""
+_PARAMETERS = 3
 
 
 class StepCost(NamedTuple):
@@ -55,6 +56,7 @@ class StepCosts:
     _tokens_tokens: float = 0.0
     _decodes_clipped: float = 0.0
     _tokens_clipped: float = 0.0
+    _clipped_clipped: float = 0.0
     _recent_steps: float = 0.0
     _recent_decodes: float = 0.0
     _recent_tokens: float = 0.0
@@ -74,6 +76,7 @@ class StepCosts:
         self._tokens_tokens += tokens * tokens
         self._decodes_clipped += decodes * clipped
         self._tokens_clipped += tokens * clipped
+        self._clipped_clipped += clipped * clipped
         self._recent_steps += 1
         self._recent_decodes += decodes
         self._recent_tokens += tokens
@@ -91,24 +94,65 @@ class StepCosts:
         self._tokens_tokens *= kept
         self._decodes_clipped *= kept
         self._tokens_clipped *= kept
+        self._clipped_clipped *= kept
         kept = math.exp(-seconds / SPEED_SECONDS)
         self._recent_steps *= kept
         self._recent_decodes *= kept
         self._recent_tokens *= kept
         self._recent_seconds *= kept
 
+    @property
+    def is_fitted(self) -> bool:
+        """Whether enough recent steps stand behind `cost`."""
+        return self._steps > WARM_STEPS and self.cost != NO_COST
+
+    def error(self, decodes: float, tokens: float) -> float:
+        """Returns the standard error of a step's expected duration, relative to it.
+
+        It grows with the distance from the steps that were seen. That the line goes on
+        straight beyond them is assumed.
+        """
+        steps = self._steps
+        if steps <= 0:
+            return math.inf
+        xx, xy, yy = self._spread()
+        xt, yt = self._trend()
+        slope_x, slope_y = _slopes(xx, xy, yy, xt, yt)
+        total = self._clipped_clipped - self._clipped * self._clipped / steps
+        # Of a line with slopes that were clamped to 0, too.
+        rest = total - 2 * (slope_x * xt + slope_y * yt)
+        rest += slope_x * slope_x * xx + slope_y * slope_y * yy
+        rest += 2 * slope_x * slope_y * xy
+        variance = max(0.0, rest) / max(1.0, steps - _PARAMETERS)
+        x, y = decodes - self._decodes / steps, tokens - self._tokens / steps
+        distance = 1 / steps + _distance(x, y, xx, xy, yy)
+        if math.isinf(distance):
+            return math.inf
+        expected = self._clipped / steps + slope_x * x + slope_y * y
+        return math.sqrt(variance * distance) / expected if expected > 0 else math.inf
+
+    def _spread(self) -> tuple[float, float, float]:
+        """Returns the centred squares of both regressors, and their product."""
+        steps, decodes, tokens = self._steps, self._decodes, self._tokens
+        return (
+            self._decodes_decodes - (1 - _RIDGE) * decodes * decodes / steps,
+            self._decodes_tokens - decodes * tokens / steps,
+            self._tokens_tokens - (1 - _RIDGE) * tokens * tokens / steps,
+        )
+
+    def _trend(self) -> tuple[float, float]:
+        """Returns the centred products of both regressors with the duration."""
+        return (
+            self._decodes_clipped - self._decodes * self._clipped / self._steps,
+            self._tokens_clipped - self._tokens * self._clipped / self._steps,
+        )
+
     def fit(self) -> None:
         """Updates `cost`."""
         if self._steps <= 0 or self._recent_seconds <= 0:
             return
         steps, decodes, tokens = self._steps, self._decodes, self._tokens
-        decode, prefill = _slopes(
-            self._decodes_decodes - (1 - _RIDGE) * decodes * decodes / steps,
-            self._decodes_tokens - decodes * tokens / steps,
-            self._tokens_tokens - (1 - _RIDGE) * tokens * tokens / steps,
-            self._decodes_clipped - decodes * self._clipped / steps,
-            self._tokens_clipped - tokens * self._clipped / steps,
-        )
+        decode, prefill = _slopes(*self._spread(), *self._trend())
         fixed = max(0.0, (self._clipped - decode * decodes - prefill * tokens) / steps)
         # Nonlinearity, clipped steps and slopes clamped to 0 must not lose time: the
         # whole line is scaled to the total duration of the last steps.
@@ -136,3 +180,13 @@ def _slopes(
     alone_y = max(0.0, yt / yy) if yy > 0 else 0.0
     # Only one of them: the one that explains more.
     return (alone_x, 0.0) if alone_x * xt > alone_y * yt else (0.0, alone_y)
+
+
+def _distance(x: float, y: float, xx: float, xy: float, yy: float) -> float:
+    """Returns the squared distance of a centred point in units of the spread."""
+    determinant = xx * yy - xy * xy
+    if determinant > 1e-12 * xx * yy:
+        return (x * x * yy - 2 * x * y * xy + y * y * xx) / determinant
+    # One regressor has not been seen, so nothing is known about it.
+    pairs = ((x, xx), (y, yy))
+    return sum(d * d / spread if spread > 0 else math.inf for d, spread in pairs if d)

@@ -24,6 +24,8 @@ class MeanRequest(NamedTuple):
         passes: Steps that it takes part in, prefill and decode.
         blocks: KV blocks held at a time.
         fresh: Fraction of the prompt that no cache held.
+        yields: Tokens per decode step, above 1 with drafts.
+        counted: Number of requests that the means are of, recent ones for more.
     """
 
     prompt: float
@@ -32,6 +34,8 @@ class MeanRequest(NamedTuple):
     passes: float
     blocks: float
     fresh: float
+    yields: float
+    counted: float
 
 
 class OthersWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -60,6 +64,7 @@ class Demand:
     _recomputed: float = 0.0
     _cached: float = 0.0
     _decodes: float = 0.0
+    _accepted: float = 0.0
     _prefills: float = 0.0
     _begun: float = 0.0
     _ended: float = 0.0
@@ -73,6 +78,7 @@ class Demand:
         """Adds a step."""
         self._tokens += record.work.prefill_tokens
         self._decodes += record.work.decode_requests
+        self._accepted += record.verified.accepted_tokens
         self._prefills += record.work.prefill_requests
         if (recomputed := scheduler.totals.recomputed_tokens) != self._last_recomputed:
             self._recomputed += max(0, recomputed - self._last_recomputed)
@@ -104,6 +110,7 @@ class Demand:
         self._recomputed *= kept
         self._cached *= kept
         self._decodes *= kept
+        self._accepted *= kept
         self._prefills *= kept
         self._begun *= kept
         self._ended *= kept
@@ -123,4 +130,6 @@ class Demand:
             passes=(self._decodes + self._prefills) / counted,
             blocks=self._blocks / self._holders if self._holders else 0.0,
             fresh=new / (new + self._cached) if new > 0 else 1.0,
+            yields=1 + self._accepted / self._decodes if self._decodes > 0 else 1.0,
+            counted=(self._begun + self._ended) / 2,
         )

@@ -9,10 +9,22 @@ from collections.abc import Mapping
 
 from hookline.clock import NANOSECONDS
 from hookline.payloads import EngineFacts, StateChanged, StepFinished
+from hookline.request import Slo
+from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.saturation.arrivals import Arrivals
+from hookline_metrics.saturation.capacity import (
+    CAPACITY,
+    INTER_TOKEN,
+    STABLE,
+    TTFT,
+    WITHIN_SLO,
+    BusySteps,
+    CapacityReading,
+)
 from hookline_metrics.saturation.costs import StepCosts
 from hookline_metrics.saturation.demand import Demand, MeanRequest, OthersWork
+from hookline_metrics.saturation.forecast import EVERY_SECONDS, Forecast
 
 PARTS = ("load", "kv", "growth", "backlog")
 MOST = 10.0
@@ -22,6 +34,8 @@ IDLE_SECONDS = 3.0
 """Time constant of the decay while the engine is idle."""
 _SLICE_SECONDS = 0.1
 _NOTHING = 0.005
+_LEAST_REQUESTS = 2.0
+"""Recent requests without which nothing is said of capacity."""
 
 
 class Saturation:
@@ -38,11 +52,14 @@ class Saturation:
         self._costs = StepCosts()
         self._demand = Demand()
         self._arrivals = Arrivals()
+        self._forecast = Forecast()
+        self._slo: Slo | None = None
         self._scheduler = SchedulerStats()
         self._now: int | None = None
         self._idle_since: int | None = None
         self._last_step = 0
         self._not_aged = 0.0
+        self._forecast_at = 0
 
     def step(self, step: StepFinished) -> None:
         """Adds a step."""
@@ -53,7 +70,7 @@ class Saturation:
         self._demand.add(record, step.iteration, step.scheduler)
         self._last_step = record.step
         self._idle_since = None  # it was busy until now, even if nothing is left
-        self._take(step.scheduler, record.ended_at)
+        self._take(step.scheduler, record.ended_at, step.iteration)
 
     def state(self, state: StateChanged) -> None:
         """Adds a state between steps; the end of the engine resets the signal."""
@@ -61,7 +78,7 @@ class Saturation:
             self._reset()
             return
         self._demand.add_requests(state.iteration)
-        self._take(state.scheduler, state.at)
+        self._take(state.scheduler, state.at, state.iteration)
 
     def others(self, work: OthersWork) -> None:
         """Adds requests that other front ends account for, with their output."""
@@ -76,6 +93,46 @@ class Saturation:
     def parts(self, at: int | None = None) -> Mapping[str, float]:
         """Returns the components of the value: max(load + kv, growth) + backlog."""
         return self._parts(at)
+
+    def capacity(self) -> CapacityReading:
+        """Returns what the engine can serve and how fast, once costs are fitted."""
+        self._costs.fit()
+        steps = self._busy_steps()
+        if not self._costs.is_fitted or steps.request.counted < _LEAST_REQUESTS:
+            return CapacityReading()
+        found = {
+            CAPACITY: steps.capacity(),
+            STABLE: steps.stability(),
+            TTFT: self._forecast.ttft(self._ttft(steps)),
+        }
+        if self._slo is not None and (within := steps.within(self._slo)) is not None:
+            found[WITHIN_SLO] = within
+        if (seconds := _inter_token(steps, self._scheduler)) is not None:
+            found[INTER_TOKEN] = self._forecast.inter_token(seconds)
+        return CapacityReading(found)
+
+    def _busy_steps(self) -> BusySteps:
+        request = self._demand.mean()
+        places = self._batch(request)
+        return BusySteps(
+            self._costs,
+            request,
+            places,
+            places < self._facts.max_num_seqs,
+            max(1, self._facts.max_num_batched_tokens),
+        )
+
+    def _ttft(self, steps: BusySteps) -> float:
+        """Returns the time to first token of a request that comes now."""
+        scheduler, request = self._scheduler, steps.request
+        running = min(float(scheduler.running), steps.stable)
+        seconds = steps.prefill_seconds(running)
+        if running:  # on average it comes in the middle of a step
+            seconds += steps.seconds(running) / 2
+        if scheduler.waiting or scheduler.running >= steps.places:
+            each = self._seconds_of(request)
+            seconds += each + self._backlog(request, each) * HORIZON_SECONDS
+        return seconds
 
     def _seconds_of_step(self, number: int, started_at: int, ended_at: int) -> float:
         """Returns a step's duration.
@@ -95,9 +152,12 @@ class Saturation:
             self._costs.fit()
             self._costs.age(self._not_aged)
             self._demand.age(self._not_aged)
+            self._forecast.age(self._not_aged)
             self._not_aged = 0.0
 
-    def _take(self, scheduler: SchedulerStats, at: int) -> None:
+    def _take(
+        self, scheduler: SchedulerStats, at: int, iteration: IterationStats
+    ) -> None:
         passed = 0 if self._now is None else max(0, at - self._now)
         self._arrivals.add(scheduler, passed / NANOSECONDS)
         self._now = at if self._now is None else max(self._now, at)
@@ -106,6 +166,20 @@ class Saturation:
             self._idle_since = None
         elif self._idle_since is None:
             self._idle_since = self._now
+        for ended in iteration.finished:
+            self._slo = ended.facts.slo or self._slo
+        if iteration.first_tokens or iteration.inter_token_seconds:
+            self._forecast.compare(self._now, iteration)
+        if self._now >= self._forecast_at:
+            self._predict(self._now)
+
+    def _predict(self, at: int) -> None:
+        """Predicts the latencies, to be compared with what comes."""
+        self._forecast_at = at + round(EVERY_SECONDS * NANOSECONDS)
+        if self._costs.is_fitted:
+            steps = self._busy_steps()
+            inter_token = _inter_token(steps, self._scheduler)
+            self._forecast.predict(at, self._ttft(steps), inter_token)
 
     def _parts(self, at: int | None) -> dict[str, float]:
         self._costs.fit()
@@ -163,3 +237,14 @@ class Saturation:
                 known * request.fresh - self._scheduler.waiting * mean
             )
         return max(0.0, drain) / HORIZON_SECONDS
+
+
+def _inter_token(steps: BusySteps, scheduler: SchedulerStats) -> float | None:
+    """Returns the time between two tokens at the present load, of at least a request.
+
+    None if requests do not decode.
+    """
+    if steps.request.decodes <= 0:
+        return None
+    running = max(1.0, min(float(scheduler.running), steps.stable))
+    return steps.seconds(running) / steps.request.yields

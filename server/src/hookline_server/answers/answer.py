@@ -59,49 +59,44 @@ class UsageMeter:
     def __init__(self) -> None:
         self.reasoning_tokens: int | None = None
         self._prompts: dict[int, tuple[int, int]] = {}
-        self._completions: dict[int, tuple[int, int, int]] = {}
+        self._completions: dict[int, int] = {}
         self._prompt_sums = [0, 0]
-        self._sums = [0, 0, 0]
+        self._output_tokens = 0
 
     def add_output(self, number: int, output: RequestOutput, *, n: int) -> None:
         """Adds an output of one prompt; totals replace earlier ones."""
         self.take_prompt(number, output)
         for each in output.outputs:
             index = number * n + each.index
-            counts = (each.output_tokens, each.draft_tokens, each.accepted_tokens)
-            _replace(self._sums, self._completions.get(index, (0, 0, 0)), counts)
-            self._completions[index] = counts
+            before = self._completions.get(index, 0)
+            self._output_tokens += each.output_tokens - before
+            self._completions[index] = each.output_tokens
 
     def take_prompt(self, number: int, output: RequestOutput) -> None:
         """Adds only the prompt of an output."""
         totals = (len(output.prompt_token_ids), output.cached_tokens)
-        _replace(self._prompt_sums, self._prompts.get(number, (0, 0)), totals)
+        before = self._prompts.get(number, (0, 0))
+        for index, total in enumerate(totals):
+            self._prompt_sums[index] += total - before[index]
         self._prompts[number] = totals
 
     @property
     def usage(self) -> Usage:
-        return self._usage(*self._sums)
+        return self._usage(self._output_tokens)
 
     @property
     def usage_of_prompts(self) -> Usage:
         """Returns the usage of a response without generated tokens."""
-        return self._usage(0, 0, 0)
+        return self._usage(0)
 
-    def _usage(self, output_tokens: int, drafts: int, accepted: int) -> Usage:
+    def _usage(self, output_tokens: int) -> Usage:
         prompt_tokens, cached_tokens = self._prompt_sums
         return make_usage(
             prompt_tokens,
             output_tokens,
             cached_tokens=cached_tokens,
-            draft_tokens=drafts,
-            accepted_tokens=accepted,
             reasoning_tokens=self.reasoning_tokens,
         )
-
-
-def _replace(sums: list[int], old: Sequence[int], new: Sequence[int]) -> None:
-    for index, (before, now) in enumerate(zip(old, new, strict=True)):
-        sums[index] += now - before
 
 
 class MetricsNote:

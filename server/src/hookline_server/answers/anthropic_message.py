@@ -43,9 +43,6 @@ from hookline_server.streams import Batch
 
 _ID_BYTES = 12
 
-INVALID_JSON = "INVALID_JSON"
-"""Key of the text in the input of a call whose arguments are not a JSON object."""
-
 
 class AnthropicAnswer:
     """Creates the messages of one request."""
@@ -185,20 +182,9 @@ def _blocks(parts: Sequence[Part]) -> list[AnswerBlock]:
                 arguments[max(arguments)].append(text)
     for index, texts in arguments.items():
         call = blocks[index]
-        whole = _input("".join(texts))
+        whole = Raw("".join(texts).encode())
         blocks[index] = msgspec.structs.replace(call, input=whole)
     return blocks
-
-
-def _input(text: str) -> Raw:
-    """Returns a call's input, which has to be an object, whatever the model wrote."""
-    if not text.strip():
-        return EMPTY_INPUT
-    try:
-        msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.DecodeError, RecursionError):
-        return Raw(msgspec.json.encode({INVALID_JSON: text}))
-    return Raw(text.encode())
 
 
 def _call_id(begun: CallBegun) -> str:

@@ -127,7 +127,7 @@ class ChatAnswer:
             message=self._echoed(message),
             logprobs=await self._sliced_logprobs(completion, turns),
             token_ids=await self._token_ids(completion, turns),
-            finish_reason=self._reading.finish_word(word, stop, has_calls=has_calls),
+            finish_reason=self._reading.finish_word(word, has_calls=has_calls),
             stop_reason=stop,
         )
 
@@ -170,8 +170,8 @@ class ChatAnswer:
             last = (
                 choices.pop() if has_text else ChunkChoice(index=index, delta=Delta())
             )
-            stop, has_calls = completion.stop_reason, stream.has_calls
-            reason = self._reading.finish_word(word, stop, has_calls=has_calls)
+            reason = self._reading.finish_word(word, has_calls=stream.has_calls)
+            stop = completion.stop_reason
             choices.append(
                 msgspec.structs.replace(last, finish_reason=reason, stop_reason=stop)
             )

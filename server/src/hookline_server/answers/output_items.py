@@ -1,15 +1,18 @@
 """The items of a response's output, and their events."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
+from hookline_server.answers.open_items import (
+    Events,
+    OpenItem,
+    Place,
+    opened_call,
+)
 from hookline_server.answers.reply import call_id
+from hookline_server.protocol.call_forms import CallForms
 from hookline_server.protocol.responses_events import (
-    CallArgumentsDelta,
-    CallArgumentsDone,
     ContentPartAdded,
     ContentPartDone,
     OutputItemAdded,
@@ -18,12 +21,10 @@ from hookline_server.protocol.responses_events import (
     OutputTextDone,
     ReasoningTextDelta,
     ReasoningTextDone,
-    ResponseEvent,
 )
 from hookline_server.protocol.responses_items import new_id
 from hookline_server.protocol.responses_object import (
     NO_LOGPROBS,
-    FunctionCall,
     ItemStatus,
     OutputItem,
     OutputMessage,
@@ -31,6 +32,7 @@ from hookline_server.protocol.responses_object import (
     ReasoningItem,
     ReasoningText,
 )
+from hookline_server.protocol.sealed_reasoning import sealed
 from hookline_server.reply_parsing.parts import (
     CallArguments,
     CallBegun,
@@ -38,48 +40,6 @@ from hookline_server.reply_parsing.parts import (
     Part,
     Reasoning,
 )
-
-Events = Iterator[ResponseEvent]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an item's events belong.
-
-    Attributes:
-        numbers: The numbers of the next events.
-        index: The item's place in the output.
-        id: The item's id.
-    """
-
-    numbers: Iterator[int]
-    index: int
-    id: str
-
-    @property
-    def next(self) -> tuple[int, int, str]:
-        """The number, index and id of the item's next event."""
-        return next(self.numbers), self.index, self.id
-
-
-class OpenItem(Protocol):
-    """An item that grows."""
-
-    def item(self, status: ItemStatus) -> OutputItem:
-        """Returns the item as it is now."""
-        ...
-
-    def begin(self) -> Events:
-        """Yields the events that follow that of the new item."""
-        ...
-
-    def add(self, text: str, logprobs: Sequence[bytes]) -> Events:
-        """Adds text with log-probabilities, and yields its event."""
-        ...
-
-    def end(self) -> Events:
-        """Yields the events that precede that of the whole item."""
-        ...
 
 
 class OutputItems:
@@ -89,14 +49,20 @@ class OutputItems:
         done: The items that have ended.
     """
 
-    def __init__(self, numbers: Iterator[int]) -> None:
+    def __init__(
+        self, numbers: Iterator[int], forms: CallForms, *, seals: bool
+    ) -> None:
         """Has no items yet.
 
         Args:
             numbers: The numbers of the next events.
+            forms: How the client knows the tools.
+            seals: Whether reasoning is also told as encrypted content.
         """
         self.done: list[OutputItem] = []
         self._numbers = numbers
+        self._forms = forms
+        self._seals = seals
         self._open: OpenItem | None = None
         self._kind: type[Part] | None = None
         self._logprobs: list[bytes] = []
@@ -132,7 +98,7 @@ class OutputItems:
         yield from self._ended(status)
 
     def _begun(self, part: Part) -> Events:
-        self._open = _opened(part, self._numbers, len(self.done))
+        self._open = self._opened(part)
         item = self._open.item("in_progress")
         yield OutputItemAdded(next(self._numbers), len(self.done), item)
         yield from self._open.begin()
@@ -146,6 +112,19 @@ class OutputItems:
         self.done.append(item)
         self._open = None
 
+    def _opened(self, part: Part) -> OpenItem:
+        index = len(self.done)
+        match part:
+            case CallBegun():
+                form = self._forms.of(part.name)
+                place = Place(self._numbers, index, new_id(form.kind))
+                return opened_call(place, call_id(part), form)
+            case Reasoning():
+                place = Place(self._numbers, index, new_id("reasoning"))
+                return _OpenReasoning(place, seals=self._seals)
+            case _:
+                return _OpenMessage(Place(self._numbers, index, new_id("message")))
+
     def _taken(self) -> Sequence[bytes]:
         taken, self._logprobs = self._logprobs, []
         return taken
@@ -154,16 +133,6 @@ class OutputItems:
 def json_list(pieces: Sequence[bytes]) -> Raw:
     """Returns a JSON list, given its items as JSON, several of them in each piece."""
     return Raw(b"[" + b",".join(filter(None, pieces)) + b"]")
-
-
-def _opened(part: Part, numbers: Iterator[int], index: int) -> OpenItem:
-    match part:
-        case CallBegun():
-            return _OpenCall(Place(numbers, index, new_id("function_call")), part)
-        case Reasoning():
-            return _OpenReasoning(Place(numbers, index, new_id("reasoning")))
-        case _:
-            return _OpenMessage(Place(numbers, index, new_id("message")))
 
 
 class _OpenMessage:
@@ -198,8 +167,9 @@ class _OpenMessage:
 
 
 class _OpenReasoning:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, seals: bool) -> None:
         self._place = place
+        self._seals = seals
         self._texts: list[str] = []
 
     @property
@@ -207,8 +177,14 @@ class _OpenReasoning:
         return ReasoningText("".join(self._texts))
 
     def item(self, status: ItemStatus) -> ReasoningItem:
-        content = [] if status == "in_progress" else [self._part]
-        return ReasoningItem(id=self._place.id, status=status, content=content)
+        is_told = status != "in_progress"
+        part = self._part
+        return ReasoningItem(
+            id=self._place.id,
+            status=status,
+            content=[part] if is_told else [],
+            encrypted_content=sealed(part.text) if is_told and self._seals else UNSET,
+        )
 
     def begin(self) -> Events:
         yield ContentPartAdded(*self._place.next, 0, ReasoningText(""))
@@ -221,31 +197,3 @@ class _OpenReasoning:
         part = self._part
         yield ReasoningTextDone(*self._place.next, 0, part.text)
         yield ContentPartDone(*self._place.next, 0, part)
-
-
-class _OpenCall:
-    def __init__(self, place: Place, begun: CallBegun) -> None:
-        self._place = place
-        self._name = begun.name
-        self._call_id = call_id(begun)
-        self._arguments: list[str] = []
-
-    def item(self, status: ItemStatus) -> FunctionCall:
-        return FunctionCall(
-            id=self._place.id,
-            call_id=self._call_id,
-            name=self._name,
-            arguments="".join(self._arguments),
-            status=status,
-        )
-
-    def begin(self) -> Events:
-        yield from ()
-
-    def add(self, text: str, logprobs: Sequence[bytes]) -> Events:  # noqa: ARG002
-        self._arguments.append(text)
-        yield CallArgumentsDelta(*self._place.next, text)
-
-    def end(self) -> Events:
-        arguments = "".join(self._arguments)
-        yield CallArgumentsDone(*self._place.next, self._name, arguments)

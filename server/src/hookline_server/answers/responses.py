@@ -17,6 +17,7 @@ from hookline_server.answers.slices import SLICE_TOKENS, Turns
 from hookline_server.answers.token_names import TokenNames
 from hookline_server.api_error import ApiError
 from hookline_server.engine import ServingEngine
+from hookline_server.protocol.call_forms import NO_FORMS, CallForms
 from hookline_server.protocol.responses_events import (
     ResponseCompleted,
     ResponseCreated,
@@ -54,6 +55,8 @@ class ResponsesAnswer:
         engine: ServingEngine,
         reading: ReplyReading,
         *,
+        forms: CallForms = NO_FORMS,
+        seals: bool = False,
         keep: Keep | None = None,
     ) -> None:
         """Starts without output.
@@ -62,6 +65,8 @@ class ResponsesAnswer:
             begun: The response without any output.
             engine: Knows the tokens' texts.
             reading: How the reply is read.
+            forms: How the client knows the tools.
+            seals: Whether reasoning is also told as encrypted content.
             keep: Stores the response when it ends; None if it is not stored.
         """
         self._begun = begun
@@ -71,7 +76,7 @@ class ResponsesAnswer:
         self._keep = keep
         self._meter = UsageMeter()
         self._numbers = count()
-        self._items = OutputItems(self._numbers)
+        self._items = OutputItems(self._numbers, forms, seals=seals)
         self._has_begun = False
 
     async def whole(self, outputs: Sequence[RequestOutput]) -> ResponseObject:

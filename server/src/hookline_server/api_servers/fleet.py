@@ -117,7 +117,7 @@ class Fleet:
         self._stopping = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         for place in self._places:
-            place.spare = ApiServerProcess(place.name, self._descriptors)
+            place.spare = ApiServerProcess(place.number, self._descriptors)
 
     @property
     def pids(self) -> list[int]:
@@ -212,7 +212,7 @@ class Fleet:
     async def _run(self, place: _Place, engines: Engines, state: SharedState) -> str:
         """Runs one process until it ends; returns how it ended."""
         try:
-            process = place.spare or ApiServerProcess(place.name, self._descriptors)
+            process = place.spare or ApiServerProcess(place.number, self._descriptors)
         except OSError as error:
             return f"its process cannot be started: {error}"
         place.spare = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from hookline.config import EngineConfig
+from hookline.pages import Routes
 from hookline_server.api_servers.fleet import Engines, Fleet
 from hookline_server.api_servers.shared_state import SharedState
 from hookline_server.auth.key_ring import KeyRing
@@ -17,6 +18,7 @@ from hookline_server.engine import ServingEngine
 from hookline_server.engine_number import EngineNumber
 from hookline_server.listening import Listening
 from hookline_server.loading import loading_apps
+from hookline_server.page_news import PageNews
 from hookline_server.response_store import ResponseStore
 from hookline_server.serving import WhenDone, log_failure, started
 from hookline_server.settings import ServerSettings
@@ -81,6 +83,9 @@ class Parent:
                 assert number is not None, "the cluster that shares engines has it"
                 state = SharedState(store, keys, number)
                 engine.report(store.stats)
+                news = PageNews(engine, None)
+                news.join_loop()
+                engine.observers.add_routes(_no_routes, news.tell)
                 is_prepared = await _first(fleet.prepare(engines, state), stopping)
             if is_prepared:
                 await self._run(fleet, engine, stopping)
@@ -101,6 +106,10 @@ class Parent:
         # It has no requests of its own; whoever waits for a change of the number of
         # engines gets an error.
         await engine.drain(0.0)
+
+
+def _no_routes(logger: str) -> Routes:
+    raise AssertionError(f"the pages of {logger} are in the observer process")
 
 
 async def _first(awaited: Awaitable[None], stopping: asyncio.Event) -> bool:

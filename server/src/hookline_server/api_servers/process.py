@@ -20,9 +20,15 @@ class ApiServerProcess(Supervised):
     A terminal's Ctrl-C does not reach it: the parent lets the servers drain.
     """
 
-    def __init__(self, name: str, descriptors: Iterable[int]) -> None:
+    def __init__(self, number: int, descriptors: Iterable[int]) -> None:
         """Starts a process that inherits these descriptors; `connect` follows."""
-        super().__init__(_MODULE, name=name, pass_fds=(*descriptors,), is_apart=True)
+        super().__init__(
+            _MODULE,
+            name=f"API server {number}",
+            role=f"api-{number}",
+            pass_fds=(*descriptors,),
+            is_apart=True,
+        )
 
     def connect(self) -> AsyncChannel[ToParent]:
         """Returns the channel to it, which outlives it: its last messages are read."""

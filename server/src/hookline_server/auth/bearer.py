@@ -15,9 +15,13 @@ def bearer_token(request: web.BaseRequest) -> str:
 def sent_key(request: web.BaseRequest) -> str:
     """Returns the request's key; empty if it has none.
 
-    Anthropic's clients send it as `x-api-key`, which counts without a bearer token.
+    Anthropic's clients send it as `x-api-key`, and Azure's as `api-key`; these count
+    without a bearer token.
     """
-    return bearer_token(request) or request.headers.get("x-api-key", "").strip()
+    if token := bearer_token(request):
+        return token
+    headers = request.headers
+    return (headers.get("x-api-key") or headers.get("api-key") or "").strip()
 
 
 def as_bytes(text: str) -> bytes:

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Sequence
 
 from hookline import __version__
-from hookline.did_you_mean import unknown
 from hookline.exceptions import (
     ConfigError,
     EngineDeadError,
@@ -12,6 +11,7 @@ from hookline.exceptions import (
     RequestError,
 )
 from hookline_registry import RegistryError
+from hookline_registry.spelling import unknown
 from hookline_server.cli.command import command_names, find_command
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.options.other_engines import COMMANDS

@@ -10,13 +10,14 @@ from aiohttp import web
 from msgspec import UNSET
 
 from hookline.config.extensions import KV_TRANSFER
+from hookline.frontend.text_stream import StopScope
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, Slo
 from hookline.sampling_params import SamplingParams
 from hookline_server.answers.answer import Identity
 from hookline_server.api_error import ApiError
 from hookline_server.auth.permissions import check_permissions
-from hookline_server.context import ENGINE
+from hookline_server.context import ENGINE, SETTINGS
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.common import MAX_SHOWN, unready_reason
 from hookline_server.header_options import (
@@ -27,6 +28,7 @@ from hookline_server.header_options import (
     requested_rank,
     requested_slo,
 )
+from hookline_server.ignored import ignored_of
 from hookline_server.protocol.completion import Prompt
 from hookline_server.protocol.engine_request import EngineRequest
 from hookline_server.protocol.transfer_params import check_remote_length
@@ -36,6 +38,7 @@ from hookline_server.request_identity import (
     RequestIdentity,
     request_facts,
 )
+from hookline_server.settings import MaxTokensPolicy
 from hookline_server.streams import PromptBatch
 
 Body = TypeVar("Body", bound=EngineRequest)
@@ -80,7 +83,9 @@ class RequestAdmission(Generic[Body]):
         params: SamplingParams,
         *,
         may_be_shorter: bool = False,
+        policy: MaxTokensPolicy = MaxTokensPolicy.REFUSE,
         pooling: PoolingParams | None = None,
+        stop_scopes: Sequence[StopScope] = (),
     ) -> PromptBatch:
         """Returns a request for each prompt; texts become tokens.
 
@@ -90,7 +95,10 @@ class RequestAdmission(Generic[Body]):
             params: The sampling parameters of all prompts.
             may_be_shorter: Whether `max_tokens` may be reduced to fit the context,
                 because it is a default and not the client's value.
+            policy: Whether the client's value may be, too, unless an option says it.
             pooling: How the prompts are embedded; None if text is generated.
+            stop_scopes: Where stop strings count in each prompt's text; empty if they
+                do in all of it.
 
         Raises:
             RequestError: A text is too long, not Unicode, or exceeds a limit.
@@ -116,6 +124,8 @@ class RequestAdmission(Generic[Body]):
         if params.bad_words:
             words = await engine.texts.encode_words(params.bad_words, client)
         most = engine.facts.model.max_model_len
+        policy = self.request.app[SETTINGS].max_tokens_policy or policy
+        clamps = may_be_shorter or policy is MaxTokensPolicy.CLAMP
         sections: dict[str, object] = {}
         if pooling is not None:
             sections[POOLING] = pooling
@@ -125,9 +135,12 @@ class RequestAdmission(Generic[Body]):
         for each in tokens:
             if body.kv_transfer_params is not None:
                 check_remote_length(body.kv_transfer_params, len(each))
+            own = fitting(params, most - len(each)) if clamps else params
+            if own is not params and not may_be_shorter:
+                ignored_of(self.request).add("limit", "max_tokens")
             request = GenerateRequest(
                 prompt_token_ids=each,
-                params=fitting(params, most - len(each)) if may_be_shorter else params,
+                params=own,
                 bad_words_token_ids=words,
                 facts=facts,
                 cache_salt=body.cache_salt,
@@ -140,6 +153,7 @@ class RequestAdmission(Generic[Body]):
             arrived_at=arrived_at,
             is_streamed=bool(body.stream),
             data_parallel_rank=self.data_parallel_rank,
+            stop_scopes=stop_scopes,
         )
 
 

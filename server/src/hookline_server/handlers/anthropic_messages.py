@@ -1,11 +1,12 @@
 """`/v1/messages` and `/v1/messages/count_tokens` of Anthropic's API."""
 
+from typing import TypeVar
+
+import msgspec
 from aiohttp import web
 
-from hookline.exceptions import RequestError
 from hookline_server.answers.anthropic_message import AnthropicAnswer
 from hookline_server.context import ENGINE, PARSERS
-from hookline_server.engine import ServingEngine
 from hookline_server.handlers.admission import admit, check_model, ready_engine
 from hookline_server.handlers.common import json_response
 from hookline_server.handlers.conversation import (
@@ -16,16 +17,14 @@ from hookline_server.handlers.conversation import (
 )
 from hookline_server.handlers.delivery import deliver
 from hookline_server.handlers.field_names import format_named
+from hookline_server.ignored import ignored_of
 from hookline_server.openapi.operation import (
     GENERATION_ERRORS,
     Operation,
     Tag,
     described,
 )
-from hookline_server.protocol.anthropic_conversation import (
-    begins_reply,
-    conversation_messages,
-)
+from hookline_server.protocol.anthropic_conversation import read_conversation
 from hookline_server.protocol.anthropic_request import (
     CountTokensRequest,
     MessagesRequest,
@@ -42,13 +41,11 @@ from hookline_server.protocol.anthropic_tools import anthropic_tool_use
 from hookline_server.protocol.generation import sampling_params
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.protocol.tool_use import Choice
-from hookline_server.replies.parsers import ChosenParsers
-from hookline_server.replies.reading import (
-    ReplyReading,
-    can_reason_first,
-    check_use,
-)
+from hookline_server.replies.reading import can_reason_first, check_use
 from hookline_server.request_body import read_message
+from hookline_server.settings import MaxTokensPolicy
+
+Asked = TypeVar("Asked", bound=CountTokensRequest)
 
 
 @described(
@@ -65,13 +62,22 @@ from hookline_server.request_body import read_message
 async def create_message(request: web.Request) -> web.StreamResponse:
     """Generates the next message of a conversation."""
     admission = await admit(request, MessagesRequest, check)
-    body = admission.body
+    body, conversation = _conversation(request, admission.body)
+    check_use(conversation.use, request.app[PARSERS], admission.engine)
     with format_named(body.format_field):
         params = sampling_params(generation_request(body), max_tokens=body.max_tokens)
-    prompt, reading = await _read(request, body)
-    params = reading.adapted(params)
+    prompt, reading = await read_prompt(request, conversation)
+    params, reading = reading.adapted(params)
     identity = admission.response_identity("msg_")
-    batch = await admission.batch(identity, [prompt], params)
+    scopes = reading.stop_scopes(params)
+    # Agents ask for as much as the provider's own models can write.
+    batch = await admission.batch(
+        identity,
+        [prompt],
+        params,
+        policy=MaxTokensPolicy.CLAMP,
+        stop_scopes=scopes,
+    )
     answer = AnthropicAnswer(identity, admission.engine, reading)
     field = body.format_field if body.format else "tools"
     with format_named(field):
@@ -92,53 +98,26 @@ async def count_tokens(request: web.Request) -> web.Response:
     body = await read_message(request, CountTokensRequest)
     check_model(engine, body.model)
     check_prompt(body)
-    conversation = _conversation(request, body)
+    _, conversation = _conversation(request, body)
     return json_response(TokenCount(await count_conversation(request, conversation)))
 
 
-async def _read(
-    request: web.Request, body: MessagesRequest
-) -> tuple[list[int], ReplyReading]:
-    conversation = _conversation(request, body)
-    parsers = request.app[PARSERS]
-    check_use(conversation.use, parsers, request.app[ENGINE])
+def _conversation(request: web.Request, given: Asked) -> tuple[Asked, Conversation]:
+    """Returns a request without reasoning that no reply can have, and its prompt."""
+    ignored, parsers = ignored_of(request), request.app[PARSERS]
+    use = anthropic_tool_use(given, ignored)
+    read = read_conversation(given.system, given.messages, ignored)
+    body = given
     if body.thinking is not None and body.thinking.type == "enabled":
-        _check_reasoning(conversation, parsers, request.app[ENGINE])
-    return await read_prompt(request, conversation)
-
-
-def _check_reasoning(
-    conversation: Conversation, parsers: ChosenParsers, engine: ServingEngine
-) -> None:
-    """Raises `RequestError` if a reply cannot have the reasoning that is asked for."""
-    if parsers.reasoning is None:
-        raise RequestError(
-            "thinking: reasoning is found only by a server that was started with "
-            "--reasoning-parser",
-            param="thinking",
-        )
-    if conversation.continue_final_message:
-        raise RequestError(
-            "thinking: a reply that the request begins has no reasoning; disable it",
-            param="thinking",
-        )
-    is_forced = conversation.use.choice in (Choice.REQUIRED, Choice.NAMED)
-    if is_forced and not can_reason_first(parsers, engine):
-        raise RequestError(
-            "thinking: forced calls leave no room for reasoning on this server; "
-            "disable it, or use the tool_choice 'auto'",
-            param="thinking",
-        )
-
-
-def _conversation(request: web.Request, body: CountTokensRequest) -> Conversation:
-    use = anthropic_tool_use(body)
-    messages = conversation_messages(body.system, body.messages)
-    is_begun = begins_reply(body.messages)
-    return Conversation(
-        messages=messages,
+        is_forced = use.choice in (Choice.REQUIRED, Choice.NAMED)
+        has_room = not is_forced or can_reason_first(parsers, request.app[ENGINE])
+        if parsers.reasoning is None or read.begins_reply or not has_room:
+            ignored.add("field", "thinking")
+            body = msgspec.structs.replace(body, thinking=None)
+    return body, Conversation(
+        messages=read.messages,
         use=use,
-        add_generation_prompt=not is_begun,
-        continue_final_message=is_begun,
+        add_generation_prompt=not read.begins_reply,
+        continue_final_message=read.begins_reply,
         variables=template_variables(body, use.tools, template_defaults(request)),
     )

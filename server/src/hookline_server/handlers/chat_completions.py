@@ -23,6 +23,7 @@ from hookline_server.protocol.generation import (
     check_sizes,
     sampling_params,
 )
+from hookline_server.protocol.reasoning_switches import with_switches
 from hookline_server.protocol.structured_outputs import asking_field
 
 
@@ -39,7 +40,7 @@ from hookline_server.protocol.structured_outputs import asking_field
 async def chat_completions(request: web.Request) -> web.StreamResponse:
     """Generates replies to a conversation."""
     admission = await admit(request, ChatRequest, check)
-    engine, body = admission.engine, admission.body
+    engine, body = admission.engine, with_switches(admission.body)
     check_sizes(body, engine.facts.model.vocab_size)
     params = sampling_params(
         body,
@@ -51,7 +52,8 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         check_kept_logprobs(params, engine.facts.model.max_model_len)
     prompt, params, reading = await read_conversation(request, body, params)
     identity = admission.response_identity("chatcmpl-")
-    batch = await admission.batch(identity, [prompt], params)
+    scopes = reading.stop_scopes(params)
+    batch = await admission.batch(identity, [prompt], params, stop_scopes=scopes)
     settings = request.app[SETTINGS].responses
     answer = ChatAnswer(identity, body, engine, reading, settings)
     field = asking_field(body) or reading.grammar_field

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from hookline.exceptions import RequestError
+from hookline.frontend.text_stream import StopScope
 from hookline.structured_outputs import PARAM
 from hookline_processes.fair_queue import Client
 from hookline_server.answers.completion import CompletionAnswer, Echo
-from hookline_server.context import SETTINGS
+from hookline_server.context import PARSERS, SETTINGS
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.admission import admit
 from hookline_server.handlers.delivery import deliver
@@ -38,6 +39,7 @@ from hookline_server.protocol.prompt_options import (
 )
 from hookline_server.protocol.structured_outputs import asking_field
 from hookline_server.protocol.tokens import check_tokens
+from hookline_server.replies.reading import completion_scopes
 
 
 @described(
@@ -55,8 +57,8 @@ async def completions(request: web.Request) -> web.StreamResponse:
     admission = await admit(request, CompletionRequest, check)
     engine, body, model = admission.engine, admission.body, admission.engine.facts.model
     max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
-    if body.echo:  # may be alone, but the engine generates at least one token
-        max_tokens = max(max_tokens, 1)
+    # An echo may be alone, but the engine generates at least one token.
+    max_tokens = max(max_tokens, int(bool(body.echo)))
     most_tokens = None
     if body.truncate_prompt_tokens is not None:
         most_tokens = most_prompt_tokens(body, model.max_model_len, max_tokens)
@@ -90,9 +92,16 @@ async def completions(request: web.Request) -> web.StreamResponse:
         echo = Echo(
             [await _text(engine, each) for each in texts], is_alone=body.max_tokens == 0
         )
+    scopes: Sequence[StopScope] = ()
+    if params.stop:
+        scopes = completion_scopes(engine, request.app[PARSERS], found, params)
     identity = admission.response_identity("cmpl-")
     batch = await admission.batch(
-        identity, found, params, may_be_shorter=body.max_tokens is None
+        identity,
+        found,
+        params,
+        may_be_shorter=body.max_tokens is None,
+        stop_scopes=scopes,
     )
     settings = request.app[SETTINGS].responses
     answer = CompletionAnswer(identity, body, engine, echo, settings)

@@ -8,6 +8,7 @@ from aiohttp import web
 from hookline.frozen import EMPTY
 from hookline.sampling_params import SamplingParams
 from hookline_server.context import ENGINE, PARSERS, SETTINGS
+from hookline_server.ignored import ignored_of
 from hookline_server.protocol.chat import ChatRequest
 from hookline_server.protocol.message import template_messages
 from hookline_server.protocol.prompt_end import adds_generation_prompt, check_template
@@ -45,6 +46,12 @@ class Conversation:
     most_tokens: int | None = None
     shows_reasoning: bool = True
 
+    @property
+    def past_calls(self) -> int:
+        """Number of calls in the messages."""
+        calls = (each.get("tool_calls") for each in self.messages)
+        return sum(len(each) for each in calls if isinstance(each, list))
+
 
 def template_defaults(request: web.Request) -> Mapping[str, object]:
     """Returns the arguments of the chat template that the server was started with."""
@@ -63,10 +70,11 @@ async def read_conversation(
     """
     engine, settings = request.app[ENGINE], request.app[SETTINGS].replies
     check_template(body, is_trusted=settings.trust_request_chat_template)
-    use = tool_use(body)
+    ignored = ignored_of(request)
+    use = tool_use(body, ignored)
     check_use(use, request.app[PARSERS], engine)
     conversation = Conversation(
-        messages=template_messages(body.messages),
+        messages=template_messages(body.messages, ignored),
         use=use,
         variables=template_variables(body, use.tools, template_defaults(request)),
         add_generation_prompt=adds_generation_prompt(body),
@@ -79,7 +87,7 @@ async def read_conversation(
     )
     prompt, reading = await read_prompt(request, conversation)
     check_prompt_tokens(body, params, len(prompt))
-    return prompt, reading.adapted(params), reading
+    return prompt, *reading.adapted(params)
 
 
 async def read_prompt(
@@ -100,6 +108,7 @@ async def read_prompt(
         prompt,
         shows_reasoning=conversation.shows_reasoning,
         continues=conversation.continue_final_message,
+        past_calls=conversation.past_calls,
     )
 
 

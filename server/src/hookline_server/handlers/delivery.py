@@ -12,14 +12,15 @@ from hookline.outputs import RequestOutput
 from hookline.structured_outputs import PARAM
 from hookline_server.answers.answer import Answer
 from hookline_server.api_error import ApiError, as_api_error
-from hookline_server.context import ENGINE, OPEN_STREAMS
+from hookline_server.context import ENGINE, OPEN_STREAMS, SETTINGS
+from hookline_server.deadlines import Deadline
 from hookline_server.dialects import dialect_of
 from hookline_server.engine import OpenStream
 from hookline_server.handlers.common import json_response
 from hookline_server.heap_trimmer import HEAP
 from hookline_server.request_identity import IDENTITY
-from hookline_server.sse import EventResponse
-from hookline_server.streams import Batch, PromptBatch, merged, whole_outputs
+from hookline_server.sse import EventResponse, KeepAlive
+from hookline_server.streams import PromptBatch, merged, whole_outputs
 
 MakeWhole = Callable[[Sequence[RequestOutput]], Awaitable[msgspec.Struct]]
 MakeFailure = Callable[[ApiError], msgspec.Struct]
@@ -68,38 +69,57 @@ async def _stream(
     grammar_field: str,
     failure: MakeFailure | None,
 ) -> web.StreamResponse:
+    keep_alive = None
+    if seconds := request.app[SETTINGS].sse_keep_alive_interval:
+        count = request.app[OPEN_STREAMS].count_keep_alive
+        keep_alive = KeepAlive(lambda: dialect_of(request).keep_alive, seconds, count)
+    response = EventResponse(request, keep_alive)
     async with aclosing(merged(streams)) as batches:
-        # Until there is output, an error has a response of its own.
-        batch: Batch | None = await anext(batches)
-        response, dialect = EventResponse(request), dialect_of(request)
-
-        def error_event(error: ApiError) -> bytes:
-            if failure is not None:
-                return dialect.event(failure(error))
-            return dialect.error_event(error, request[IDENTITY].request_id)
-
         try:
-            while batch is not None:
-                events = (dialect.event(each) for each in answer.chunks(batch))
+            dialect = None
+            async for batch in batches:
+                dialect = dialect or dialect_of(request)
+                events = map(dialect.event, answer.chunks(batch))
                 await response.write(b"".join(events))
-                batch = await anext(batches, None)
             usage = answer.usage_chunk()
-            await response.write(b"" if usage is None else dialect.event(usage))
+            if usage is not None:
+                await response.write(dialect_of(request).event(usage))
         except (ApiError, EngineDeadError, GrammarError) as error:
-            if not response.has_started:
+            if not response.has_started:  # it has a response of its own
                 raise
             if isinstance(error, GrammarError):
                 error.param = grammar_field
             # Too late for an error status: client libraries raise on this event.
-            await response.write(error_event(as_api_error(error)))
+            told = _error_event(request, as_api_error(error), failure)
+            await response.write(told)
         except asyncio.CancelledError:
             deadline = request[IDENTITY].deadline
-            if deadline is None or not deadline.has_passed or not response.has_started:
+            if deadline is None or not _can_be_told(request, response, deadline):
                 raise
-            if request.transport is not None and request.protocol.writing_paused:
-                # The client does not read, so that it would not get the error, either.
-                request.transport.abort()
-                raise
-            await response.write(error_event(deadline.error))
-        await response.write(dialect.done)
+            await response.write(_error_event(request, deadline.error, failure))
+        finally:
+            response.stop_keep_alive()
+        await response.write(dialect_of(request).done)
         return await response.write_eof()
+
+
+def _error_event(
+    request: web.Request, error: ApiError, failure: MakeFailure | None
+) -> bytes:
+    dialect = dialect_of(request)
+    if failure is not None:
+        return dialect.event(failure(error))
+    return dialect.error_event(error, request[IDENTITY].request_id)
+
+
+def _can_be_told(
+    request: web.Request, response: EventResponse, deadline: Deadline
+) -> bool:
+    """Whether a deadline has ended a stream, and its client can still read that."""
+    if not deadline.has_passed or not response.has_started:
+        return False
+    if request.transport is not None and request.protocol.writing_paused:
+        # The client does not read, so that it would not get the error, either.
+        request.transport.abort()
+        return False
+    return True

@@ -5,29 +5,37 @@ from collections.abc import Sequence
 
 import msgspec
 from aiohttp import web
+from msgspec import UNSET
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import HISTORY_BYTES, MESSAGES
 from hookline_server.api_error import ApiError
 from hookline_server.context import RESPONSE_STORE
+from hookline_server.ignored import ignored_of
 from hookline_server.kept_responses import KeptResponses
-from hookline_server.protocol.responses_conversation import Placed, check_item
+from hookline_server.protocol.responses_conversation import check_item
 from hookline_server.protocol.responses_items import (
+    KINDS,
     REFERENCE,
     InputItem,
+    Placed,
+    kind_of,
     shown_items,
 )
 from hookline_server.protocol.responses_object import (
     NO_LOGPROBS,
     OutputItem,
     OutputMessage,
+    ReasoningItem,
     ResponseObject,
 )
 from hookline_server.protocol.responses_request import ResponsesRequest
+from hookline_server.protocol.wire import convert
 from hookline_server.request_identity import IDENTITY
 from hookline_server.response_store import Owner, StoredResponse
 
 _PREVIOUS = "previous_response_id"
+_COMPACTION = "compaction_trigger"
 _decoder = msgspec.json.Decoder(list[InputItem])
 
 
@@ -74,10 +82,12 @@ def own_input(entry: StoredResponse) -> list[InputItem]:
 async def read_input(request: web.Request, body: ResponsesRequest) -> list[Placed]:
     """Returns a request's own items, with references resolved.
 
+    Items of types that only another server could read are left out.
+
     Raises:
         ApiError: A reference names an item that is not stored.
         LimitError: They are too many, or too large.
-        RequestError: An item has a type that is not supported.
+        RequestError: One is wrong, or asks for what the server cannot do.
     """
     if body.input is None:
         return []
@@ -86,13 +96,21 @@ async def read_input(request: web.Request, body: ResponsesRequest) -> list[Place
         return [("input", item)]
     MESSAGES.check(len(body.input), param="input")
     references = _References(request.app[RESPONSE_STORE], owner_of(request))
+    ignored = ignored_of(request)
     placed = []
-    for index, item in enumerate(body.input):
-        place, found = f"input[{index}]", item
-        if item.kind == REFERENCE:
-            found = await references.resolved(item, place)
-        check_item(found, place)
-        placed.append((place, found))
+    for index, given in enumerate(body.input):
+        place, kind = f"input[{index}]", kind_of(given.get("type"), given.get("role"))
+        if kind == _COMPACTION:
+            message = f"{place}: this server cannot compact a conversation"
+            raise RequestError(message, param=place)
+        if kind not in KINDS and kind != REFERENCE:
+            ignored.add("item", kind)
+            continue
+        item = convert(given, InputItem, place)
+        if kind == REFERENCE:
+            item = await references.resolved(item, place)
+        check_item(item, place)
+        placed.append((place, item))
     return placed
 
 
@@ -156,10 +174,12 @@ class _References:
 
 
 def _bare(item: OutputItem) -> OutputItem:
-    """Returns an item without log-probabilities, which no conversation has."""
+    """Returns an item without what only its client needs."""
+    replace = msgspec.structs.replace
+    if isinstance(item, ReasoningItem):
+        return replace(item, encrypted_content=UNSET)
     if not isinstance(item, OutputMessage):
         return item
-    replace = msgspec.structs.replace
     content = [replace(part, logprobs=NO_LOGPROBS) for part in item.content]
     return replace(item, content=content)
 

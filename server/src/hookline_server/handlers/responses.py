@@ -27,6 +27,7 @@ from hookline_server.handlers.response_history import (
     read_input,
     stored_response,
 )
+from hookline_server.ignored import ignored_of
 from hookline_server.openapi.operation import (
     GENERATION_ERRORS,
     Operation,
@@ -41,6 +42,7 @@ from hookline_server.protocol.generation import (
 )
 from hookline_server.protocol.prompt_options import most_prompt_tokens
 from hookline_server.protocol.responses_checks import check
+from hookline_server.protocol.responses_choice import responses_tool_use
 from hookline_server.protocol.responses_conversation import conversation_messages
 from hookline_server.protocol.responses_echo import begun_response
 from hookline_server.protocol.responses_events import RESPONSE_EVENTS
@@ -48,10 +50,12 @@ from hookline_server.protocol.responses_items import InputItem
 from hookline_server.protocol.responses_object import InputTokens, ResponseObject
 from hookline_server.protocol.responses_request import (
     CHAT_NAMES,
+    INCLUDABLE,
+    SEALED_INCLUDED,
     ResponsesRequest,
     generation_request,
 )
-from hookline_server.protocol.responses_tools import read_tools, responses_tool_use
+from hookline_server.protocol.responses_tools import RequestTools, read_tools
 from hookline_server.protocol.structured_outputs import asking_field
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.replies.reading import ReplyReading, check_use
@@ -69,12 +73,14 @@ class _Read:
         prompt: The prompt's tokens.
         params: The sampling parameters.
         reading: How the reply is read.
+        tools: The tools, and how the client knows them.
         items: The items of the request itself.
     """
 
     prompt: list[int]
     params: SamplingParams
     reading: ReplyReading
+    tools: RequestTools
     items: Sequence[InputItem]
 
 
@@ -99,7 +105,10 @@ async def create_response(request: web.Request) -> web.StreamResponse:
         read = await _read(request, body, generation)
     # Unique, because the response may be stored under its id.
     identity = replace(admission.response_identity(""), id=f"resp_{uuid.uuid4().hex}")
-    batch = await admission.batch(identity, [read.prompt], read.params)
+    scopes = read.reading.stop_scopes(read.params)
+    batch = await admission.batch(
+        identity, [read.prompt], read.params, stop_scopes=scopes
+    )
     answer = _answer(request, body, identity, read)
     field = asking_field(generation) or read.reading.grammar_field
     field = _FORMAT if field == "response_format" else field
@@ -121,7 +130,7 @@ async def count_input_tokens(request: web.Request) -> web.Response:
     """Counts the tokens of the prompt that a request for a response becomes."""
     body = (await admit(request, ResponsesRequest, check)).body
     with fields_named(CHAT_NAMES):
-        conversation, _ = await _conversation(request, body, generation_request(body))
+        conversation, *_ = await _conversation(request, body, generation_request(body))
         count = await count_conversation(request, conversation)
     return json_response(InputTokens(input_tokens=count))
 
@@ -137,23 +146,32 @@ async def _read(
     )
     # Also of a stream, whose last event repeats them.
     check_kept_logprobs(params, max_model_len)
-    conversation, items = await _conversation(request, body, generation)
+    conversation, tools, items = await _conversation(request, body, generation)
     check_use(conversation.use, request.app[PARSERS], engine)
     prompt, reading = await read_prompt(request, conversation)
+    params, reading = reading.adapted(params)
     return _Read(
-        prompt=prompt, params=reading.adapted(params), reading=reading, items=items
+        prompt=prompt, params=params, reading=reading, tools=tools, items=items
     )
 
 
 async def _conversation(
     request: web.Request, body: ResponsesRequest, generation: GenerationRequest
-) -> tuple[Conversation, list[InputItem]]:
-    """Returns the conversation, and the request's own items in it."""
-    use = responses_tool_use(body)
+) -> tuple[Conversation, RequestTools, list[InputItem]]:
+    """Returns the conversation, its tools, and the request's own items in it."""
+    ignored = ignored_of(request)
     history = await read_history(request, body)
     placed = await read_input(request, body)
+    items = [*history, *placed]
+    tools = read_tools(body.tools or (), items, ignored)
+    use = responses_tool_use(
+        body.tool_choice,
+        tools,
+        ignored,
+        parallel_tool_calls=body.parallel_tool_calls,
+    )
     conversation = Conversation(
-        messages=conversation_messages(body.instructions, [*history, *placed]),
+        messages=conversation_messages(body.instructions, items, ignored),
         use=use,
         variables=template_variables(body, use.tools, template_defaults(request)),
         most_tokens=most_prompt_tokens(
@@ -162,7 +180,10 @@ async def _conversation(
             body.max_output_tokens,
         ),
     )
-    return conversation, [item for _, item in placed]
+    for value in body.include or ():
+        if value not in INCLUDABLE:
+            ignored.add("field", "include")
+    return conversation, tools, [item for _, item in placed]
 
 
 def _answer(
@@ -173,7 +194,7 @@ def _answer(
     begun = begun_response(
         body,
         read.params,
-        tools=read_tools(body.tools or ()),
+        tools=read.tools.echoed,
         response_id=identity.id,
         created_at=identity.created,
         model=identity.model,
@@ -185,5 +206,10 @@ def _answer(
         store.keep(stored_response(owner, payer, response, read.items))
 
     return ResponsesAnswer(
-        begun, request.app[ENGINE], read.reading, keep=keep if is_kept else None
+        begun,
+        request.app[ENGINE],
+        read.reading,
+        forms=read.tools.forms,
+        seals=SEALED_INCLUDED in (body.include or ()),
+        keep=keep if is_kept else None,
     )

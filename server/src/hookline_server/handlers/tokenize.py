@@ -1,15 +1,13 @@
 """`/tokenize` and `/detokenize`."""
 
-from collections.abc import Mapping
-
 from aiohttp import web
 
-from hookline_processes.fair_queue import Client
 from hookline_server.context import SETTINGS
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.admission import check_model, ready_engine
 from hookline_server.handlers.common import json_response
 from hookline_server.handlers.conversation import template_defaults
+from hookline_server.ignored import ignored_of
 from hookline_server.openapi.operation import (
     GENERATION_ERRORS,
     Operation,
@@ -48,9 +46,7 @@ async def tokenize(request: web.Request) -> web.Response:
     check_tokenize(body)
     trusted = request.app[SETTINGS].replies.trust_request_chat_template
     check_template(body, is_trusted=trusted)
-    tokens = await _tokens(
-        engine, body, request[IDENTITY].client, template_defaults(request)
-    )
+    tokens = await _tokens(request, engine, body)
     texts = None
     if body.return_token_strs:
         known = {token: engine.texts.token_text(token) for token in set(tokens)}
@@ -85,15 +81,16 @@ async def detokenize(request: web.Request) -> web.Response:
 
 
 async def _tokens(
-    engine: ServingEngine,
-    body: TokenizeRequest,
-    client: Client,
-    defaults: Mapping[str, object],
+    request: web.Request, engine: ServingEngine, body: TokenizeRequest
 ) -> list[int]:
+    client = request[IDENTITY].client
     if body.messages is not None:
+        ignored = ignored_of(request)
+        tools = read_tools(body.tools or (), ignored)
+        defaults = template_defaults(request)
         return await engine.texts.render_chat(
-            template_messages(body.messages),
-            variables=template_variables(body, read_tools(body.tools or ()), defaults),
+            template_messages(body.messages, ignored),
+            variables=template_variables(body, tools, defaults),
             add_generation_prompt=adds_generation_prompt(body),
             continue_final_message=bool(body.continue_final_message),
             chat_template=body.chat_template,

@@ -1,6 +1,7 @@
 """Converts the messages of Anthropic's API, which consist of blocks."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated
 
@@ -8,204 +9,241 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import CONTENT_PARTS, MESSAGES, TOOL_CALLS
+from hookline_server.protocol.anthropic_blocks import (
+    MEDIA,
+    Block,
+    BlockReader,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_type,
+)
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.message import reasoning_names
 from hookline_server.protocol.past_calls import PastCalls
 from hookline_server.protocol.schema_notes import bounds
-from hookline_server.protocol.wire import Name
+from hookline_server.protocol.system_text import without_billing
+from hookline_server.protocol.wire import Name, convert
 
-_BLOCKS = {
-    "user": ("text", "tool_result"),
-    "assistant": ("text", "tool_use", "thinking"),
+_ROLES = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+    "ctx": "user",
+    "msg": "user",
 }
-"""Supported blocks by the role of the message."""
+"""Role in requests → role in chat templates; the last two are Claude Code's."""
 
-_TYPES = sorted({each for blocks in _BLOCKS.values() for each in blocks})
-
-
-class TextBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A block of the system prompt or of a tool's result; only text is supported."""
-
-    type: Annotated[Name, bounds(const="text")]
-    text: str | None = None
-
-
-class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """A block of a message, with the fields of all supported types."""
-
-    type: Annotated[Name, bounds(enum=_TYPES)]
-    text: str | None = None
-    thinking: str | None = None
-    id: Name | None = None
-    name: Name | None = None
-    input: dict[str, object] | None = None
-    tool_use_id: Name | None = None
-    content: str | list[TextBlock] | None = None
+_MISPLACED = {("tool_result", "assistant"), ("tool_use", "user")}
+"""Types of blocks, and the roles whose messages cannot have them."""
 
 
 class InputMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation."""
 
-    role: Annotated[Name, bounds(enum=tuple(_BLOCKS))]
-    content: str | Annotated[list[Block], bounds(minItems=1)]
+    role: Annotated[Name, bounds(enum=tuple(_ROLES))]
+    content: str | list[Block]
 
 
-_Placed = tuple[str, Block]
-"""A block and where it stands in the request."""
+@dataclass(frozen=True, slots=True)
+class AnthropicConversation:
+    """The messages of a request, as a chat template gets them.
+
+    Attributes:
+        messages: The messages.
+        begins_reply: Whether the last one begins the reply, which continues it.
+    """
+
+    messages: list[dict[str, object]]
+    begins_reply: bool
 
 
-def conversation_messages(
-    system: str | Sequence[TextBlock] | None, messages: Sequence[InputMessage]
-) -> list[dict[str, object]]:
-    """Returns the messages for the chat template.
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What one block becomes: a text, reasoning, a call, or the message of a result."""
+
+    kind: str
+    text: str = ""
+    content: dict[str, object] | None = None
+
+
+def read_conversation(
+    system: str | Sequence[Block] | None,
+    messages: Sequence[InputMessage],
+    ignored: Ignored,
+) -> AnthropicConversation:
+    """Converts a system prompt and messages.
 
     Consecutive messages of one role become one turn, as in Anthropic's API. Results of
     tools are messages of their own.
 
+    Args:
+        system: The system prompt.
+        messages: The messages.
+        ignored: Notes what is left out.
+
     Raises:
         LimitError: They are too many, or calls are nested too deeply.
-        RequestError: One is wrong or not supported.
+        RequestError: One is wrong, or cannot be left out.
     """
     _check_sizes(system, messages)
     rendered: list[dict[str, object]] = []
-    if system:
-        text = _joined(system, "system")
+    text = BlockReader(ignored).joined(system, "system")
+    if text := without_billing(text, ignored):
         rendered.append({"role": "system", "content": text})
-    past_calls = PastCalls()
-    turns = groupby(enumerate(messages), key=lambda each: each[1].role)
-    for role, turn in turns:
-        blocks = [block for number, each in turn for block in _blocks(each, number)]
-        if role == "user":
-            rendered += _user(blocks)
+    roles = [_role(message, number) for number, message in enumerate(messages)]
+    answers = [number for number, role in enumerate(roles) if role == "assistant"]
+    reader = _Reader(ignored, question=answers[-1] + 1 if answers else 0)
+    read = [
+        (role, reader.pieces(message, role, number))
+        for number, (role, message) in enumerate(zip(roles, messages, strict=True))
+    ]
+    for role, turn in groupby(filter(_is_left, read), key=lambda each: each[0]):
+        rendered += _turn(role, [piece for _, pieces in turn for piece in pieces])
+    if not any(map(_is_left, read)):
+        raise RequestError(
+            "messages: nothing is left of them that this model can use",
+            param="messages",
+        )
+    return AnthropicConversation(rendered, _begins_reply(messages, read[-1]))
+
+
+def _check_sizes(
+    system: str | Sequence[Block] | None, messages: Sequence[InputMessage]
+) -> None:
+    MESSAGES.check(len(messages))
+    contents = [each.content for each in messages]
+    blocks = [block for each in contents if isinstance(each, list) for block in each]
+    inner = (block.get("content") for block in blocks)
+    lists = [each for each in (system, *inner) if isinstance(each, list)]
+    CONTENT_PARTS.check(len(blocks) + sum(map(len, lists)))
+    TOOL_CALLS.check(sum(block.get("type") == "tool_use" for block in blocks))
+
+
+def _role(message: InputMessage, number: int) -> str:
+    if message.role not in _ROLES:
+        raise RequestError(
+            f"messages[{number}].role must be user, assistant or system, not "
+            f"{message.role!r}",
+            param=f"messages[{number}].role",
+        )
+    return _ROLES[message.role]
+
+
+def _is_left(read: tuple[str, Sequence[_Piece]]) -> bool:
+    return bool(read[1])
+
+
+class _Reader:
+    """Reads the blocks of a request's messages."""
+
+    def __init__(self, ignored: Ignored, question: int) -> None:
+        """Notes what is left out; the messages before `question` were answered."""
+        self._ignored = ignored
+        self._question = question
+        self._past_calls = PastCalls(ignored)
+
+    def pieces(self, message: InputMessage, role: str, number: int) -> list[_Piece]:
+        """Returns what a message consists of, without what the model cannot use."""
+        place, content = f"messages[{number}].content", message.content
+        blocks = BlockReader(self._ignored, is_past=number < self._question)
+        if role == "system":
+            text = without_billing(blocks.joined(content, place), self._ignored)
+            return [_Piece("text", text)] if text else []
+        if isinstance(content, str):
+            return [_Piece("text", content)]
+        if not content and role == "user":
+            raise RequestError(f"{place} must not be empty", param=place)
+        found = (
+            self._piece(block, role, f"{place}[{index}]", blocks)
+            for index, block in enumerate(content)
+        )
+        return [piece for piece in found if piece is not None]
+
+    def _piece(
+        self, block: object, role: str, place: str, blocks: BlockReader
+    ) -> _Piece | None:
+        kind = block_type(block, place)
+        if (kind, role) in _MISPLACED:
+            raise RequestError(
+                f"{place}: a block of type {kind!r} is not supported in a message of "
+                f"the role {role}",
+                param=place,
+            )
+        match kind:
+            case "tool_use":
+                return _Piece("call", content=self._call(block, place))
+            case "tool_result":
+                return _Piece("result", content=self._result(block, place))
+            case "thinking" if role == "assistant":
+                thinking = convert(block, ThinkingBlock, place).thinking
+                return _Piece("reasoning", thinking)
+            case _ if kind in MEDIA and role == "assistant":
+                self._ignored.add("block", kind)
+                return None
+            case _:
+                pass
+        text = blocks.text(block, place)
+        return None if text is None else _Piece("text", text)
+
+    def _call(self, block: object, place: str) -> dict[str, object]:
+        call = convert(block, ToolUseBlock, place)
+        for name in ("id", "name"):
+            if not getattr(call, name):
+                field = f"{place}.{name}"
+                raise RequestError(f"{field} is missing", param=field)
+        arguments = self._past_calls.arguments(call.input, f"{place}.input")
+        function = {"name": call.name, "arguments": arguments}
+        return {"id": call.id, "type": "function", "function": function}
+
+    def _result(self, block: object, place: str) -> dict[str, object]:
+        result = convert(block, ToolResultBlock, place)
+        blocks = BlockReader(self._ignored, is_past=True)
+        text = blocks.joined(result.content, f"{place}.content")
+        return {"role": "tool", "content": text, "tool_call_id": result.tool_use_id}
+
+
+def _turn(role: str, pieces: Sequence[_Piece]) -> Iterator[dict[str, object]]:
+    if role == "assistant":
+        yield _assistant(pieces)
+        return
+    for is_text, group in groupby(pieces, key=lambda piece: piece.kind == "text"):
+        if is_text:
+            yield {"role": role, "content": _joined(group, "text")}
         else:
-            rendered.append(_assistant(blocks, past_calls))
-    return rendered
+            yield from (piece.content for piece in group if piece.content is not None)
 
 
-def begins_reply(messages: Sequence[InputMessage]) -> bool:
-    """Returns whether the last message begins the reply, which continues it.
+def _assistant(pieces: Sequence[_Piece]) -> dict[str, object]:
+    content = _joined(pieces, "text")
+    message: dict[str, object] = {"role": "assistant", "content": content}
+    if calls := [piece.content for piece in pieces if piece.kind == "call"]:
+        message["tool_calls"] = calls
+    return message | reasoning_names(_joined(pieces, "reasoning"), content)
+
+
+def _joined(pieces: Iterable[_Piece], kind: str) -> str:
+    return "\n".join(piece.text for piece in pieces if piece.kind == kind)
+
+
+def _begins_reply(
+    messages: Sequence[InputMessage], last: tuple[str, Sequence[_Piece]]
+) -> bool:
+    """Returns whether the last message begins the reply.
 
     Raises:
-        RequestError: That message does not end with text.
+        RequestError: It ends with a call, whose result is missing.
     """
-    last = messages[-1]
-    if last.role != "assistant":
+    role, pieces = last
+    if role != "assistant" or not pieces:
         return False
-    if not isinstance(last.content, str) and last.content[-1].type != "text":
-        place = f"messages[{len(messages) - 1}].content[{len(last.content) - 1}]"
+    if pieces[-1].kind == "call":
+        last_block = len(messages[-1].content) - 1
+        place = f"messages[{len(messages) - 1}].content[{last_block}]"
         raise RequestError(
             f"{place}: only a message that ends with text can be continued; send the "
             "results of tools in a message of the role user",
             param=place,
         )
-    return True
-
-
-def _check_sizes(
-    system: str | Sequence[TextBlock] | None, messages: Sequence[InputMessage]
-) -> None:
-    MESSAGES.check(len(messages))
-    contents = [each.content for each in messages]
-    blocks = [block for each in contents if isinstance(each, list) for block in each]
-    inner = (block.content for block in blocks)
-    lists = [each for each in (system, *inner) if isinstance(each, list)]
-    CONTENT_PARTS.check(len(blocks) + sum(map(len, lists)))
-    TOOL_CALLS.check(sum(block.type == "tool_use" for block in blocks))
-
-
-def _blocks(message: InputMessage, number: int) -> Iterator[_Placed]:
-    place = f"messages[{number}]"
-    if message.role not in _BLOCKS:
-        raise RequestError(
-            f"{place}.role must be user or assistant, not {message.role!r}; "
-            "instructions belong in the field system",
-            param=f"{place}.role",
-        )
-    place = f"{place}.content"
-    if isinstance(message.content, str):
-        yield place, Block(type="text", text=message.content)
-        return
-    if not message.content:
-        raise RequestError(f"{place} must not be empty", param=place)
-    for index, block in enumerate(message.content):
-        here = f"{place}[{index}]"
-        if block.type not in _BLOCKS[message.role]:
-            raise RequestError(
-                f"{here}: a block of type {block.type!r} is not supported in a message "
-                f"of the role {message.role}, only {', '.join(_BLOCKS[message.role])}",
-                param=here,
-            )
-        yield here, block
-
-
-def _user(blocks: Iterable[_Placed]) -> Iterator[dict[str, object]]:
-    """Yields the results of tools, and the texts between them."""
-    kinds = groupby(blocks, key=lambda each: each[1].type)
-    for kind, group in kinds:
-        if kind == "text":
-            text = "\n".join(_text(block.text, place) for place, block in group)
-            yield {"role": "user", "content": text}
-        else:
-            for place, block in group:
-                yield _result(block, place)
-
-
-def _result(block: Block, place: str) -> dict[str, object]:
-    if block.tool_use_id is None:
-        raise _missing(f"{place}.tool_use_id")
-    return {
-        "role": "tool",
-        "content": _joined(block.content or "", f"{place}.content"),
-        "tool_call_id": block.tool_use_id,
-    }
-
-
-def _assistant(blocks: Iterable[_Placed], past_calls: PastCalls) -> dict[str, object]:
-    texts, reasoning, calls = [], [], []
-    for place, block in blocks:
-        match block.type:
-            case "text":
-                texts.append(_text(block.text, place))
-            case "thinking":
-                reasoning.append(_text(block.thinking, place, "thinking"))
-            case _:
-                calls.append(_call(block, place, past_calls))
-    content = "\n".join(texts)
-    message: dict[str, object] = {"role": "assistant", "content": content}
-    if calls:
-        message["tool_calls"] = calls
-    return message | reasoning_names("\n".join(reasoning), content)
-
-
-def _call(block: Block, place: str, past_calls: PastCalls) -> dict[str, object]:
-    for name in ("id", "name"):
-        if not getattr(block, name):
-            raise _missing(f"{place}.{name}")
-    given = block.input or {}
-    past_calls.check(msgspec.json.encode(given), f"{place}.input")
-    function = {"name": block.name, "arguments": given}
-    return {"id": block.id, "type": "function", "function": function}
-
-
-def _joined(given: str | Sequence[TextBlock], place: str) -> str:
-    if isinstance(given, str):
-        return given
-    texts = []
-    for index, block in enumerate(given):
-        here = f"{place}[{index}]"
-        if block.type != "text":
-            raise RequestError(
-                f"{here}: a block of type {block.type!r} is not supported, only text",
-                param=here,
-            )
-        texts.append(_text(block.text, here))
-    return "\n".join(texts)
-
-
-def _text(given: str | None, place: str, field: str = "text") -> str:
-    if given is None:
-        raise _missing(f"{place}.{field}")
-    return given
-
-
-def _missing(field: str) -> RequestError:
-    return RequestError(f"{field} is missing", param=field)
+    return pieces[-1].kind == "text"

@@ -6,7 +6,8 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import MESSAGES, STOP, STOP_LENGTH, TOOLS
-from hookline_server.protocol.anthropic_conversation import InputMessage, TextBlock
+from hookline_server.protocol.anthropic_blocks import Block
+from hookline_server.protocol.anthropic_conversation import InputMessage
 from hookline_server.protocol.generation import GenerationRequest, check_generation
 from hookline_server.protocol.parameter_types import (
     CacheSalt,
@@ -15,14 +16,18 @@ from hookline_server.protocol.parameter_types import (
     TopK,
     TopP,
 )
-from hookline_server.protocol.schema_notes import Refused, bounds, held
+from hookline_server.protocol.schema_notes import bounds, held
 from hookline_server.protocol.structured_outputs import JsonSchema, ResponseFormat
+from hookline_server.protocol.template_variables import REASONING_EFFORTS
 from hookline_server.protocol.wire import Int64, Name
 
 CHOICES = ("auto", "any", "tool", "none")
 """Types of `tool_choice`."""
 
 THINKING = ("enabled", "disabled", "adaptive")
+"""Types of `thinking`; with others the model decides, as with the last one."""
+
+_SWITCHES = ("enabled", "disabled")
 
 
 class Thinking(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +47,12 @@ class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
 class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the output."""
 
+    effort: Annotated[Name, bounds(enum=REASONING_EFFORTS)] | None = None
     format: OutputFormat | None = None
 
 
 class AnthropicTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool; those that Anthropic's servers run are refused."""
+    """A tool; those that Anthropic's servers run are left out."""
 
     type: Name | None = None
     name: str | None = None
@@ -68,7 +74,7 @@ class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str | None = None
     messages: Annotated[list[InputMessage], bounds(minItems=1, maxItems=MESSAGES.most)]
-    system: str | list[TextBlock] | None = None
+    system: str | list[Block] | None = None
     tools: (
         Annotated[
             list[Annotated[object, held(AnthropicTool)]], bounds(maxItems=TOOLS.most)
@@ -77,8 +83,6 @@ class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
     ) = None
     tool_choice: Annotated[object, held(AnthropicChoice, nullable=True)] = None
     thinking: Thinking | None = None
-    container: Refused = None
-    mcp_servers: Refused = None
     output_config: OutputConfig | None = None
     output_format: OutputFormat | None = None
 
@@ -99,7 +103,7 @@ class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def chat_template_kwargs(self) -> dict[str, object] | None:
         """Switches of reasoning, under the names that chat templates use."""
-        if self.thinking is None or self.thinking.type == "adaptive":
+        if self.thinking is None or self.thinking.type not in _SWITCHES:
             return None
         is_on = self.thinking.type == "enabled"
         return {"enable_thinking": is_on, "thinking": is_on}
@@ -109,8 +113,10 @@ class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
         """A variable of chat templates that this API does not set."""
 
     @property
-    def reasoning_effort(self) -> None:
-        """Another variable that this API does not set."""
+    def reasoning_effort(self) -> str | None:
+        """Another variable: the effort, if templates may know it."""
+        effort = None if self.output_config is None else self.output_config.effort
+        return effort if effort in REASONING_EFFORTS else None
 
 
 class MessagesRequest(CountTokensRequest, frozen=True, kw_only=True):
@@ -134,7 +140,9 @@ class MessagesRequest(CountTokensRequest, frozen=True, kw_only=True):
 def generation_request(request: MessagesRequest) -> GenerationRequest:
     """Returns the part of the request for sampling, stopping and delivery."""
     thinking = request.thinking
-    budget = None if thinking is None else thinking.budget_tokens
+    budget = None
+    if thinking is not None and thinking.type == "enabled":
+        budget = thinking.budget_tokens
     return GenerationRequest(
         model=request.model,
         max_tokens=request.max_tokens,
@@ -158,13 +166,6 @@ def _response_format(request: MessagesRequest) -> ResponseFormat | None:
 
 def check_prompt(request: CountTokensRequest) -> None:
     """Checks all but messages and tools; raises `RequestError` if it is invalid."""
-    unsupported = {
-        "container": request.container,
-        "mcp_servers": request.mcp_servers,
-    }
-    for name, value in unsupported.items():
-        if value:
-            raise RequestError(f"{name} is not supported", param=name)
     if not request.messages:
         raise RequestError("messages must not be empty", param="messages")
     if request.thinking is not None:
@@ -199,14 +200,5 @@ def _check_format(given: OutputFormat, field: str) -> None:
 
 def _check_thinking(thinking: Thinking) -> None:
     field = "thinking.budget_tokens"
-    if thinking.type not in THINKING:
-        raise RequestError(
-            f"thinking.type must be one of {', '.join(THINKING)}, not "
-            f"{thinking.type[:64]!r}",
-            param="thinking.type",
-        )
-    is_enabled = thinking.type == "enabled"
-    if not is_enabled and thinking.budget_tokens is not None:
-        raise RequestError(f"{field} requires the type 'enabled'", param=field)
     if thinking.budget_tokens is not None and thinking.budget_tokens < 1:
         raise RequestError(f"{field} must be at least 1", param=field)

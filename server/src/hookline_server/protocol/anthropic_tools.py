@@ -2,16 +2,24 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from hookline.exceptions import RequestError
-from hookline.request_limits import TOOLS
 from hookline_server.protocol.anthropic_request import (
     AnthropicChoice,
     AnthropicTool,
     CountTokensRequest,
 )
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.tool_use import NO_TOOLS, Choice, ToolUse, check_known
-from hookline_server.protocol.tools import Tool, read_functions
+from hookline_server.protocol.tools import Tool, check_sizes, distinct_functions
 from hookline_server.protocol.wire import convert
+
+
+class _Typed(msgspec.Struct, frozen=True, kw_only=True):
+    type: str | None = None
+    input_schema: object = None
+
 
 _CHOICES = {
     "auto": Choice.AUTO,
@@ -21,14 +29,18 @@ _CHOICES = {
 }
 
 
-def anthropic_tool_use(request: CountTokensRequest) -> ToolUse:
-    """Reads the tools of a request.
+def anthropic_tool_use(request: CountTokensRequest, ignored: Ignored) -> ToolUse:
+    """Reads the tools of a request, without those that the provider's servers run.
+
+    Args:
+        request: The request.
+        ignored: Notes what is left out.
 
     Raises:
         LimitError: The tools are too many, too large or nested too deeply.
         RequestError: A field is wrong, or two of them contradict each other.
     """
-    tools = _read_tools(request.tools or ())
+    tools = _read_tools(request.tools or (), ignored)
     if request.tool_choice is None:
         return ToolUse(tools=tools, choice=Choice.AUTO) if tools else NO_TOOLS
     given = convert(request.tool_choice, AnthropicChoice, "tool_choice")
@@ -53,21 +65,21 @@ def anthropic_tool_use(request: CountTokensRequest) -> ToolUse:
     )
 
 
-def _read_tools(given: Sequence[object]) -> tuple[Tool, ...]:
-    TOOLS.check(len(given))
-    return read_functions(
-        [_definition(each, f"tools[{index}]") for index, each in enumerate(given)],
-        field="tools",
-    )
+def _read_tools(given: Sequence[object], ignored: Ignored) -> tuple[Tool, ...]:
+    check_sizes(given, "tools")
+    definitions = []
+    for index, each in enumerate(given):
+        place = f"tools[{index}]"
+        tool = convert(each, _Typed, place)
+        if tool.type not in (None, "custom") and tool.input_schema is None:
+            ignored.add("tool", tool.type)
+        else:
+            definitions.append((place, _definition(each, place)))
+    return distinct_functions(definitions)
 
 
 def _definition(given: object, place: str) -> dict[str, object]:
     tool = convert(given, AnthropicTool, place)
-    if tool.type not in (None, "custom"):
-        raise RequestError(
-            f"{place}: tools of type {tool.type!r} are not supported, only custom ones",
-            param=f"{place}.type",
-        )
     for name in ("name", "input_schema"):
         if getattr(tool, name) is None:
             raise RequestError(f"{place}.{name} is missing", param=f"{place}.{name}")

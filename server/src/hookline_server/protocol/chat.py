@@ -9,7 +9,7 @@ from hookline.exceptions import RequestError
 from hookline.request_limits import DOCUMENTS, LOGPROBS, MESSAGES, TOOLS
 from hookline_server.protocol.generation import GenerationRequest, check_generation
 from hookline_server.protocol.message import ChatMessage, assistant_text
-from hookline_server.protocol.parameter_types import ChatTemplate
+from hookline_server.protocol.parameter_types import ChatTemplate, TokenBudget
 from hookline_server.protocol.prompt_end import check_final_message
 from hookline_server.protocol.prompt_logprobs import PromptLogprobsJson
 from hookline_server.protocol.request_metrics import ResponseMetrics
@@ -49,6 +49,11 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     documents: Annotated[list[object], bounds(maxItems=DOCUMENTS.most)] | None = None
     reasoning_effort: Annotated[str, bounds(enum=REASONING_EFFORTS)] | None = None
     include_reasoning: bool | None = None
+    enable_thinking: bool | None = None
+    think: bool | str | None = None
+    thinking: object = None
+    reasoning: object = None
+    thinking_budget: TokenBudget | None = None
     tools: (
         Annotated[
             list[Annotated[object, held(ToolDefinition)]], bounds(maxItems=TOOLS.most)
@@ -67,7 +72,6 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     function_call: Annotated[object, held(NamedFunction, words=LEGACY_WORDS)] = None
     modalities: object = None
     audio: Refused = None
-    web_search_options: Refused = None
 
     @property
     def max_tokens_field(self) -> str:
@@ -224,7 +228,7 @@ def check(request: ChatRequest) -> None:
 
 
 def _check_top_logprobs(request: ChatRequest, count: int) -> None:
-    if not request.logprobs:
+    if count and not request.logprobs:
         raise RequestError(
             "top_logprobs requires logprobs to be true", param="top_logprobs"
         )

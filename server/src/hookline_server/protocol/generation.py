@@ -65,7 +65,6 @@ WHAT: Mapping[str, str] = {
     "prompt_embeds": "prompt embeddings",
     "suffix": "completion before a suffix",
     "use_beam_search": "beam search",
-    "web_search_options": "web search",
 }
 """Features that are not supported, by the fields that ask for them."""
 

@@ -5,10 +5,7 @@ from hookline.request_limits import LOGPROBS, METADATA, METADATA_KEY, METADATA_V
 from hookline_server.protocol.generation import check_generation, refuse
 from hookline_server.protocol.responses_request import (
     FORMATS,
-    INCLUDABLE,
-    SUMMARIES,
     TRUNCATIONS,
-    VERBOSITIES,
     ResponsesRequest,
     TextFormat,
     generation_request,
@@ -31,7 +28,7 @@ def check(request: ResponsesRequest) -> None:
     _check_numbers(request)
     _check_stream_options(request)
     check_generation(generation_request(request))
-    _check_words(request)
+    _check_truncation(request)
     _check_metadata(request.metadata or {})
     if request.format is not None:
         _check_format(request.format)
@@ -66,29 +63,13 @@ def _check_stream_options(request: ResponsesRequest) -> None:
         raise RequestError(f"{field}: obfuscation is not supported", param=field)
 
 
-def _check_words(request: ResponsesRequest) -> None:
-    """Checks the fields whose values are words."""
-    text, reasoning = request.text, request.reasoning
-    given = [
-        ("truncation", request.truncation, TRUNCATIONS),
-        ("text.verbosity", text and text.verbosity, VERBOSITIES),
-        ("reasoning.summary", reasoning and reasoning.summary, SUMMARIES),
-        (
-            "reasoning.generate_summary",
-            reasoning and reasoning.generate_summary,
-            SUMMARIES,
-        ),
-        *(
-            (f"include[{index}]", each, INCLUDABLE)
-            for index, each in enumerate(request.include or ())
-        ),
-    ]
-    for field, word, words in given:
-        if isinstance(word, str) and word not in words:
-            raise RequestError(
-                f"{field} must be one of {', '.join(words)}, not {word[:64]!r}",
-                param=field,
-            )
+def _check_truncation(request: ResponsesRequest) -> None:
+    word = request.truncation
+    if word is not None and word not in TRUNCATIONS:
+        raise RequestError(
+            f"truncation must be one of {', '.join(TRUNCATIONS)}, not {word[:64]!r}",
+            param="truncation",
+        )
 
 
 def _check_metadata(metadata: dict[str, str]) -> None:

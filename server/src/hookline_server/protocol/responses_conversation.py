@@ -1,61 +1,61 @@
 """Converts the items of `/v1/responses` to messages for the chat template."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import CONTENT_PARTS, MESSAGES, TOOL_CALLS
+from hookline_server.protocol.content_parts import read_parts, reasoning_text
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.message import reasoning_names
-from hookline_server.protocol.past_calls import PastCalls, PastFunction
+from hookline_server.protocol.past_items import PastItems
 from hookline_server.protocol.responses_items import (
-    KINDS,
+    CALLS,
+    MORE_TOOLS,
+    RESULTS,
     ROLES,
     InputItem,
-    ItemPart,
-    Parts,
+    Placed,
 )
+from hookline_server.protocol.sealed_reasoning import unsealed
+from hookline_server.protocol.system_text import without_billing
 
-_TEXTS = ("input_text", "output_text", "refusal")
-"""Types of parts in messages and results."""
-
-_TEMPLATE_ROLES = {"developer": "system"}
-
-Placed = tuple[str, InputItem]
-"""An item and where it stands in the request."""
+_SYSTEM = ("system", "developer")
 
 
 def conversation_messages(
-    instructions: str | None, items: Sequence[Placed]
+    instructions: str | None, items: Sequence[Placed], ignored: Ignored
 ) -> list[dict[str, object]]:
     """Returns the messages for the chat template.
 
     Consecutive items of the assistant become one message.
+
+    Args:
+        instructions: The first message's text, or None.
+        items: The items.
+        ignored: Gets the parts that are left out.
 
     Raises:
         LimitError: They are too many, or calls are nested too deeply.
         RequestError: One is wrong or not supported.
     """
     _check_sizes([item for _, item in items])
+    conversation = _Conversation(ignored, _start_of_question(items))
     rendered: list[dict[str, object]] = []
-    if instructions:
-        rendered.append({"role": "system", "content": instructions})
-    past_calls = PastCalls()
-    for is_assistant, turn in groupby(items, key=_is_assistants):
+    places = [each for each in enumerate(items) if _is_rendered(each[1][1])]
+    for is_assistant, turn in groupby(places, key=_is_assistants):
         if is_assistant:
-            rendered.append(_assistant(turn, past_calls))
+            rendered += conversation.assistant(placed for _, placed in turn)
         else:
-            rendered += (_other(item, place) for place, item in turn)
-    return rendered
+            for index, (place, item) in turn:
+                rendered += conversation.other(item, place, index)
+    if not rendered:
+        raise RequestError("input has no item that this server reads", param="input")
+    return [*_system(instructions or None, ignored), *rendered]
 
 
 def check_item(item: InputItem, place: str) -> None:
-    """Raises `RequestError` if a conversation cannot have an item of this type."""
-    if item.kind not in KINDS:
-        raise RequestError(
-            f"{place}: an item of type {item.kind!r} is not supported, only "
-            f"{', '.join(KINDS)}",
-            param=place,
-        )
+    """Raises `RequestError` if a conversation cannot have such a message."""
     if item.kind == "message" and item.role not in ROLES:
         raise RequestError(
             f"{place}.role must be one of {', '.join(ROLES)}, not {item.role!r}",
@@ -63,114 +63,107 @@ def check_item(item: InputItem, place: str) -> None:
         )
 
 
+class _Conversation:
+    def __init__(self, ignored: Ignored, question: int) -> None:
+        """Converts nothing yet.
+
+        Args:
+            ignored: Gets the parts that are left out.
+            question: Index of the first item that the assistant has not answered.
+        """
+        self._ignored = ignored
+        self._question = question
+        self._past_items = PastItems(ignored)
+
+    def assistant(self, items: Iterable[Placed]) -> list[dict[str, object]]:
+        """Converts one turn of the assistant, of which nothing may be readable."""
+        texts: list[str] = []
+        reasoning: list[str] = []
+        calls: list[dict[str, object]] = []
+        for place, item in items:
+            match item.kind:
+                case "message":
+                    texts.append(self._text(item, place, is_past=True))
+                case "reasoning":
+                    reasoning += self._reasoning(item)
+                case _:
+                    calls.append(self._past_items.call(item, place))
+        if not texts and not reasoning and not calls:
+            return []
+        content = "\n".join(texts)
+        message: dict[str, object] = {"role": "assistant", "content": content}
+        if calls:
+            message["tool_calls"] = calls
+        return [message | reasoning_names("\n".join(reasoning), content)]
+
+    def other(self, item: InputItem, place: str, index: int) -> list[dict[str, object]]:
+        """Converts an item of anybody else, of which nothing may be left."""
+        if item.kind in RESULTS:
+            return [self._past_items.result(item, place)]
+        text = self._text(item, place, is_past=index < self._question)
+        if item.kind == "agent_message":
+            return [{"role": "user", "content": f"{item.author or 'agent'}: {text}"}]
+        if item.role in _SYSTEM:
+            return _system(text, self._ignored)
+        return [{"role": "user", "content": text}]
+
+    def _text(self, item: InputItem, place: str, *, is_past: bool) -> str:
+        place, content = f"{place}.content", item.content
+        role = "system" if item.role in _SYSTEM else item.role or "user"
+        if isinstance(content, list):
+            read = read_parts(content, place, role, self._ignored, is_past=is_past)
+            return read.text
+        if content is None and role != "assistant":
+            raise RequestError(f"{place} is missing", param=place)
+        return content or ""
+
+    def _reasoning(self, item: InputItem) -> list[str]:
+        """Returns the text of reasoning, or of its summary without others."""
+        texts = (
+            reasoning_text(item.content),
+            unsealed(item.encrypted_content),
+            reasoning_text(item.summary),
+        )
+        text = next(filter(None, texts), "")
+        if not text and item.encrypted_content:
+            self._ignored.add("item", item.kind)
+        return [text] if text else []
+
+
+def _system(text: str | None, ignored: Ignored) -> list[dict[str, object]]:
+    """Returns the message of a text of the system; none if nothing is left of it."""
+    kept = without_billing(text or "", ignored)
+    return [{"role": "system", "content": kept}] if kept or text == "" else []
+
+
 def _check_sizes(items: Sequence[InputItem]) -> None:
     MESSAGES.check(len(items), param="input")
     lists = (each for item in items for each in (item.content, item.output))
     parts = sum(len(each) for each in lists if isinstance(each, list))
-    parts += sum(len(item.summary or ()) for item in items)
+    summaries = (item.summary for item in items)
+    parts += sum(len(each) for each in summaries if isinstance(each, list))
     CONTENT_PARTS.check(parts, param="input")
-    calls = sum(item.kind == "function_call" for item in items)
-    TOOL_CALLS.check(calls, param="input")
+    TOOL_CALLS.check(sum(item.kind in CALLS for item in items), param="input")
 
 
-def _is_assistants(placed: Placed) -> bool:
-    _, item = placed
-    return item.kind in ("function_call", "reasoning") or (
+def _start_of_question(items: Sequence[Placed]) -> int:
+    """Returns the index of the first item after all those of turns of the model."""
+    for index in range(len(items) - 1, -1, -1):
+        item = items[index][1]
+        if item.role == "assistant" or item.kind not in ("message", MORE_TOOLS):
+            return index + 1
+    return 0
+
+
+def _is_rendered(item: InputItem) -> bool:
+    """Whether the template gets an item; searches of a server have no id."""
+    if item.kind.startswith("tool_search_"):
+        return item.call_id is not None
+    return item.kind != MORE_TOOLS
+
+
+def _is_assistants(indexed: tuple[int, Placed]) -> bool:
+    item = indexed[1][1]
+    return item.kind in ("reasoning", *CALLS) or (
         item.kind == "message" and item.role == "assistant"
     )
-
-
-def _other(item: InputItem, place: str) -> dict[str, object]:
-    if item.kind == "function_call_output":
-        return _result(item, place)
-    role = item.role or "user"
-    return {
-        "role": _TEMPLATE_ROLES.get(role, role),
-        "content": _text(item.content, f"{place}.content"),
-    }
-
-
-def _result(item: InputItem, place: str) -> dict[str, object]:
-    _check_given(item, ("call_id", "output"), place)
-    return {
-        "role": "tool",
-        "content": _text(item.output, f"{place}.output"),
-        "tool_call_id": item.call_id,
-    }
-
-
-def _assistant(items: Iterable[Placed], past_calls: PastCalls) -> dict[str, object]:
-    texts: list[str] = []
-    reasoning: list[str] = []
-    calls: list[dict[str, object]] = []
-    for place, item in items:
-        match item.kind:
-            case "message":
-                texts.append(_text(item.content, f"{place}.content"))
-            case "reasoning":
-                reasoning += _reasoning(item, place)
-            case _:
-                calls.append(_call(item, place, past_calls))
-    content = "\n".join(texts)
-    message: dict[str, object] = {"role": "assistant", "content": content}
-    if calls:
-        message["tool_calls"] = calls
-    return message | reasoning_names("\n".join(reasoning), content)
-
-
-def _reasoning(item: InputItem, place: str) -> Iterator[str]:
-    """Yields the texts of reasoning, or of its summary if there is nothing else.
-
-    Encrypted reasoning is left out: only the server that made it can read it.
-    """
-    parts = item.content or item.summary or []
-    if isinstance(parts, str):
-        yield parts
-        return
-    field = "content" if item.content else "summary"
-    for index, part in enumerate(parts):
-        yield _given(part.text, f"{place}.{field}[{index}].text")
-
-
-def _call(item: InputItem, place: str, past_calls: PastCalls) -> dict[str, object]:
-    _check_given(item, ("call_id", "name", "arguments"), place)
-    given = PastFunction(name=item.name or "", arguments=item.arguments)
-    function = past_calls.function(given, place)
-    return {"id": item.call_id, "type": "function", "function": function}
-
-
-def _text(given: Parts | None, place: str) -> str:
-    if isinstance(given, str):
-        return given
-    if given is None:
-        raise _missing(place)
-    return "\n".join(
-        _part_text(part, f"{place}[{number}]") for number, part in enumerate(given)
-    )
-
-
-def _part_text(part: ItemPart, place: str) -> str:
-    if part.type not in _TEXTS:
-        raise RequestError(
-            f"{place}: content of type {part.type!r} is not supported, only text is",
-            param=place,
-        )
-    if part.type == "refusal":
-        return _given(part.refusal, f"{place}.refusal")
-    return _given(part.text, f"{place}.text")
-
-
-def _check_given(item: InputItem, names: Sequence[str], place: str) -> None:
-    for name in names:
-        if getattr(item, name) is None:
-            raise _missing(f"{place}.{name}")
-
-
-def _given(text: str | None, place: str) -> str:
-    if text is None:
-        raise _missing(place)
-    return text
-
-
-def _missing(field: str) -> RequestError:
-    return RequestError(f"{field} is missing", param=field)

@@ -6,7 +6,6 @@ from hookline.sampling_params import SamplingParams
 from hookline_server.protocol.responses_object import (
     EchoedReasoning,
     EchoedText,
-    EchoedTool,
     ResponseObject,
 )
 from hookline_server.protocol.responses_request import (
@@ -15,7 +14,7 @@ from hookline_server.protocol.responses_request import (
     TextFormat,
     TextOptions,
 )
-from hookline_server.protocol.tools import Tool
+from hookline_server.protocol.responses_tools import Echoed
 
 PLAIN_TEXT = TextFormat(type="text")
 
@@ -38,7 +37,7 @@ def begun_response(
     request: ResponsesRequest,
     params: SamplingParams,
     *,
-    tools: Sequence[Tool],
+    tools: Sequence[Echoed],
     response_id: str,
     created_at: int,
     model: str,
@@ -49,7 +48,7 @@ def begun_response(
     Args:
         request: The request.
         params: Its sampling parameters.
-        tools: Its tools.
+        tools: Its tools, as the response repeats them.
         response_id: The response's id.
         created_at: When it begins, in seconds since 1970.
         model: The model's name.
@@ -66,7 +65,7 @@ def begun_response(
         model=model,
         store=is_kept,
         parallel_tool_calls=request.parallel_tool_calls is not False,
-        tools=[_echoed_tool(tool) for tool in tools],
+        tools=[*tools],
         tool_choice=request.tool_choice or "auto",
         top_logprobs=request.top_logprobs or 0,
         text=_echoed_text(request.text or TextOptions()),
@@ -83,12 +82,3 @@ def _echoed_text(given: TextOptions) -> EchoedText:
 def _echoed_reasoning(given: ReasoningOptions) -> EchoedReasoning:
     summary = given.summary or given.generate_summary
     return EchoedReasoning(effort=given.effort, summary=summary)
-
-
-def _echoed_tool(tool: Tool) -> EchoedTool:
-    return EchoedTool(
-        name=tool.name,
-        description=tool.description or None,
-        parameters=tool.parameters,
-        strict=tool.strict,
-    )

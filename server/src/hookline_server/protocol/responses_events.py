@@ -123,6 +123,22 @@ class CallArgumentsDone(
     arguments: str
 
 
+class CustomInputDelta(
+    _InsideEvent, frozen=True, tag="response.custom_tool_call_input.delta"
+):
+    """More of a custom tool's input."""
+
+    delta: str
+
+
+class CustomInputDone(
+    _InsideEvent, frozen=True, tag="response.custom_tool_call_input.done"
+):
+    """The whole input of a custom tool."""
+
+    input: str
+
+
 RESPONSE_EVENTS = (
     ResponseCreated,
     ResponseInProgress,
@@ -134,6 +150,8 @@ RESPONSE_EVENTS = (
     ReasoningTextDone,
     CallArgumentsDelta,
     CallArgumentsDone,
+    CustomInputDelta,
+    CustomInputDone,
     ContentPartDone,
     OutputItemDone,
     ResponseCompleted,

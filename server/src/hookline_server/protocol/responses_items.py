@@ -6,55 +6,88 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from hookline_server.protocol.content_parts import ContentPart
 from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.wire import Name
 
-KINDS = ("message", "function_call", "function_call_output", "reasoning")
-"""Types of items in a conversation."""
+CALLS = (
+    "function_call",
+    "custom_tool_call",
+    "tool_search_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+)
+"""Types of calls that clients run themselves."""
+
+RESULTS = (
+    "function_call_output",
+    "custom_tool_call_output",
+    "tool_search_output",
+    "local_shell_call_output",
+    "shell_call_output",
+    "apply_patch_call_output",
+)
+"""Types of these calls' results."""
 
 REFERENCE = "item_reference"
 """Type of an item that refers to a stored one."""
 
+MORE_TOOLS = "additional_tools"
+"""Type of an item that only adds tools."""
+
+KINDS = ("message", "agent_message", "reasoning", *CALLS, *RESULTS, MORE_TOOLS)
+"""Types of items that the server reads; others are left out."""
+
 ROLES = ("user", "assistant", "system", "developer")
 
-PARTS = ("input_text", "output_text", "refusal", "reasoning_text", "summary_text")
+_SHOWN = ("type", "text", "refusal")
+"""Fields of parts that clients get back."""
 
 _ID_BYTES = 16
-_ID_PREFIXES = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
+_ID_PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "tool_search_call": "tsc",
+    "reasoning": "rs",
+}
 
 
-class ItemPart(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A part of a message, a result or reasoning; only text is supported."""
-
-    type: Annotated[Name, bounds(enum=PARTS)]
-    text: str | None = None
-    refusal: str | None = None
-
-
-Parts = str | list[ItemPart]
+Parts = str | list[ContentPart]
 ShownItem = dict[str, object]
 """An item as clients get it back."""
 
 
 class InputItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An item of a conversation, with the fields of all supported types."""
+    """An item of a conversation, with the fields of all types that are read."""
 
     type: Annotated[Name, bounds(enum=(*KINDS, REFERENCE))] | None = None
-    id: Name | None = None
+    id: str | None = None
     role: Annotated[Name, bounds(enum=ROLES)] | None = None
     content: Parts | None = None
-    call_id: Name | None = None
+    call_id: str | None = None
     name: Name | None = None
-    arguments: str | None = None
-    output: Parts | None = None
-    summary: list[ItemPart] | None = None
+    namespace: Name | None = None
+    arguments: object = None
+    input: str | None = None
+    output: object = None
+    summary: object = None
+    encrypted_content: str | None = None
+    action: object = None
+    operation: object = None
+    tools: list[object] | None = None
+    status: Name | None = None
+    author: Name | None = None
 
     @property
     def kind(self) -> str:
         """The type, which messages and references may leave out."""
-        if self.type is not None:
-            return self.type
-        return "message" if self.role is not None else REFERENCE
+        return kind_of(self.type, self.role)
+
+
+Placed = tuple[str, InputItem]
+"""An item and where it stands in the request."""
 
 
 class ItemList(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +98,13 @@ class ItemList(msgspec.Struct, frozen=True, kw_only=True):
     first_id: str | None
     last_id: str | None
     has_more: bool
+
+
+def kind_of(given: object, role: object) -> str:
+    """Returns the type of an item, which messages and references may leave out."""
+    if isinstance(given, str):
+        return given
+    return "message" if role is not None else REFERENCE
 
 
 def new_id(kind: str) -> str:
@@ -85,7 +125,7 @@ def _shown(item: InputItem) -> ShownItem:
     if kind == "message":
         role = item.role or "user"
         shown["content"] = [_part(part, role) for part in _parts(item.content, role)]
-    return {**shown, "status": "completed"}
+    return shown if kind == MORE_TOOLS else {"status": "completed", **shown}
 
 
 def _fields(item: InputItem) -> dict[str, object]:
@@ -93,18 +133,16 @@ def _fields(item: InputItem) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _parts(content: Parts | None, role: str) -> list[ItemPart]:
+def _parts(content: Parts | None, role: str) -> list[ContentPart]:
     if isinstance(content, list):
         return content
     kind = "output_text" if role == "assistant" else "input_text"
-    return [ItemPart(type=kind, text=content or "")]
+    return [{"type": kind, "text": content or ""}]
 
 
-def _part(part: ItemPart, role: str) -> dict[str, object]:
-    shown: dict[str, object] = {"type": part.type}
-    if part.type == "refusal":
-        return {**shown, "refusal": part.refusal}
-    shown["text"] = part.text
-    if role == "assistant":
-        shown |= {"annotations": [], "logprobs": []}
-    return shown
+def _part(part: ContentPart, role: str) -> dict[str, object]:
+    """Returns a part without what nobody reads, such as the bytes of an image."""
+    kept = {name: part[name] for name in _SHOWN if part.get(name) is not None}
+    if role == "assistant" and "text" in kept:
+        kept |= {"annotations": [], "logprobs": []}
+    return kept

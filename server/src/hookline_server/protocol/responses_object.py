@@ -3,10 +3,11 @@
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Raw, field
+from msgspec import UNSET, Raw, UnsetType, field
 
 from hookline_server.protocol.chat import TokenLogprob
 from hookline_server.protocol.responses_request import TextFormat
+from hookline_server.protocol.responses_tools import Echoed
 from hookline_server.protocol.schema_notes import REFERENCE, held
 from hookline_server.protocol.usage import Usage
 
@@ -68,6 +69,7 @@ class ReasoningItem(msgspec.Struct, frozen=True, kw_only=True, tag="reasoning"):
     status: ItemStatus
     summary: list[SummaryText] = field(default_factory=list)
     content: list[ReasoningText]
+    encrypted_content: str | UnsetType = UNSET
 
 
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function_call"):
@@ -76,11 +78,35 @@ class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function_call
     id: str
     call_id: str
     name: str
+    namespace: str | UnsetType = UNSET
     arguments: str
     status: ItemStatus
 
 
-OutputItem = OutputMessage | ReasoningItem | FunctionCall
+class CustomToolCall(msgspec.Struct, frozen=True, kw_only=True, tag="custom_tool_call"):
+    """A call of a custom tool, whose input is a text."""
+
+    id: str
+    call_id: str
+    name: str
+    namespace: str | UnsetType = UNSET
+    input: str
+    status: ItemStatus
+
+
+class ToolSearchCall(msgspec.Struct, frozen=True, kw_only=True, tag="tool_search_call"):
+    """A call of the client's search for tools."""
+
+    id: str
+    call_id: str
+    execution: Literal["client"] = "client"
+    arguments: dict[str, object]
+    status: ItemStatus
+
+
+OutputItem = (
+    OutputMessage | ReasoningItem | FunctionCall | CustomToolCall | ToolSearchCall
+)
 ContentPart = OutputText | ReasoningText
 
 
@@ -135,15 +161,6 @@ class EchoedReasoning(msgspec.Struct, frozen=True, kw_only=True):
     summary: str | None = None
 
 
-class EchoedTool(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
-    """A function that the model may call."""
-
-    name: str
-    description: str | None
-    parameters: dict[str, object]
-    strict: bool
-
-
 class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
     """A response; in a stream, the first events lack output, usage and end.
 
@@ -167,7 +184,7 @@ class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None
     max_tool_calls: int | None
     parallel_tool_calls: bool
-    tools: list[EchoedTool]
+    tools: list[Echoed]
     tool_choice: AnyJson
     temperature: float
     top_p: float

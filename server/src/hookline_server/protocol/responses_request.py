@@ -7,11 +7,9 @@ import msgspec
 from hookline.request_limits import LOGPROBS, MESSAGES, TOOLS
 from hookline_server.protocol.generation import GenerationRequest
 from hookline_server.protocol.parameter_types import AS_MANY_AS_FIT, Never
+from hookline_server.protocol.responses_choice import ResponsesChoice
 from hookline_server.protocol.responses_items import InputItem
-from hookline_server.protocol.responses_tools import (
-    ResponsesChoice,
-    ResponsesTool,
-)
+from hookline_server.protocol.responses_tools import ResponsesTool
 from hookline_server.protocol.sampled_request import SampledRequest
 from hookline_server.protocol.schema_notes import Refused, bounds, held
 from hookline_server.protocol.structured_outputs import (
@@ -24,10 +22,11 @@ from hookline_server.protocol.tool_use import CHOICE_WORDS
 from hookline_server.protocol.wire import Int64, Name
 
 LOGPROBS_INCLUDED = "message.output_text.logprobs"
+SEALED_INCLUDED = "reasoning.encrypted_content"
 
 INCLUDABLE = (
     LOGPROBS_INCLUDED,
-    "reasoning.encrypted_content",
+    SEALED_INCLUDED,
     "message.input_image.image_url",
     "file_search_call.results",
     "web_search_call.results",
@@ -35,13 +34,11 @@ INCLUDABLE = (
     "computer_call_output.output.image_url",
     "code_interpreter_call.outputs",
 )
-"""Values of `include`; all but the first concern items that never occur here."""
+"""Known values of `include`; the rest concern items that never occur here."""
 
 FORMATS = ("text", "json_object", "json_schema")
 """Types of `text.format`."""
 
-VERBOSITIES = ("low", "medium", "high")
-SUMMARIES = ("auto", "concise", "detailed")
 TRUNCATIONS = ("auto", "disabled")
 
 CHAT_NAMES = {
@@ -68,15 +65,15 @@ class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the text; the verbosity has no effect and is only repeated."""
 
     format: TextFormat | None = None
-    verbosity: Annotated[Name, bounds(enum=VERBOSITIES)] | None = None
+    verbosity: Name | None = None
 
 
 class ReasoningOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of reasoning; it is shown in full, so summaries have no effect."""
 
     effort: Annotated[Name, bounds(enum=REASONING_EFFORTS)] | None = None
-    summary: Annotated[Name, bounds(enum=SUMMARIES)] | None = None
-    generate_summary: Annotated[Name, bounds(enum=SUMMARIES)] | None = None
+    summary: Name | None = None
+    generate_summary: Name | None = None
 
 
 class ResponsesStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,9 +88,14 @@ class ResponsesRequest(SampledRequest, frozen=True, kw_only=True):
     The last two fields are extensions, as are most of those for sampling.
     """
 
-    input: str | Annotated[list[InputItem], bounds(maxItems=MESSAGES.most)] | None = (
-        None
-    )
+    input: (
+        str
+        | Annotated[
+            list[Annotated[dict[str, object], held(InputItem)]],
+            bounds(maxItems=MESSAGES.most),
+        ]
+        | None
+    ) = None
     instructions: str | None = None
     previous_response_id: Name | None = None
     store: bool | None = None
@@ -102,7 +104,7 @@ class ResponsesRequest(SampledRequest, frozen=True, kw_only=True):
     top_logprobs: Annotated[Int64, bounds(minimum=0, maximum=LOGPROBS.most)] | None = (
         None
     )
-    include: list[Annotated[Name, bounds(enum=INCLUDABLE)]] | None = None
+    include: list[Name] | None = None
     text: TextOptions | None = None
     reasoning: ReasoningOptions | None = None
     truncation: Annotated[Name, bounds(enum=TRUNCATIONS)] | None = None

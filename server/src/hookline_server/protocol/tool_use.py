@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple, Protocol
 import msgspec
 
 from hookline.exceptions import RequestError
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.tools import Tool, read_functions, read_tools
 from hookline_server.protocol.wire import Name, convert
@@ -68,8 +69,8 @@ class Chosen(NamedTuple):
     """The tools that the model may still call."""
 
 
-class ToolFields(Protocol):
-    """The fields of a request that concern tools."""
+class ChatToolFields(Protocol):
+    """The fields of a chat that concern tools, by new and former names."""
 
     @property
     def tools(self) -> list[object] | None: ...
@@ -77,11 +78,6 @@ class ToolFields(Protocol):
     def tool_choice(self) -> object: ...
     @property
     def parallel_tool_calls(self) -> bool | None: ...
-
-
-class ChatToolFields(ToolFields, Protocol):
-    """The fields of a chat, which may also use the former names."""
-
     @property
     def functions(self) -> list[object] | None: ...
     @property
@@ -116,8 +112,12 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
     allowed_tools: AllowedTools | None = None
 
 
-def tool_use(request: ChatToolFields) -> ToolUse:
+def tool_use(request: ChatToolFields, ignored: Ignored) -> ToolUse:
     """Reads the tools of a request.
+
+    Args:
+        request: The request.
+        ignored: Notes what is left out.
 
     Raises:
         LimitError: The tools are too many, too large or nested too deeply.
@@ -127,7 +127,7 @@ def tool_use(request: ChatToolFields) -> ToolUse:
         return _legacy_use(request, request.functions)
     if request.function_call not in (None, "none", "auto"):
         raise RequestError("function_call requires functions", param="function_call")
-    tools = read_tools(request.tools or ())
+    tools = read_tools(request.tools or (), ignored)
     return use_of(_choice(request.tool_choice, tools), request.parallel_tool_calls)
 
 
@@ -189,38 +189,23 @@ def _allowed(
     field = "tool_choice.allowed_tools"
     if given is None:
         raise RequestError(f"{field} is missing", param=field)
+    check_mode(given.mode, field)
     names = [each.function.name for each in given.tools]
-    place = "tools[{}].function.name"
-    allowed = allowed_tools(given.mode, names, tools, field, place=place)
+    for index, name in enumerate(names):
+        check_known(name, tools, f"{field}.tools[{index}].function.name")
+    allowed = tuple(tool for tool in tools if tool.name in set(names))
+    if not allowed:
+        raise RequestError(f"{field}.tools must not be empty", param=f"{field}.tools")
     return Choice(given.mode), allowed
 
 
-def allowed_tools(
-    mode: str, names: Sequence[str], tools: Sequence[Tool], field: str, *, place: str
-) -> tuple[Tool, ...]:
-    """Returns those of the tools that the model may call.
-
-    Args:
-        mode: Whether it must call one.
-        names: The names of those that it may call.
-        tools: All tools of the request.
-        field: The request's field that names them, for errors.
-        place: Where a name stands in the field, given its number.
-
-    Raises:
-        RequestError: The mode is unknown, or a name, or there is no name.
-    """
+def check_mode(mode: str, field: str) -> None:
+    """Raises `RequestError` if the mode of allowed tools is unknown."""
     if mode not in MODES:
         raise RequestError(
             f"{field}.mode must be 'auto' or 'required', not {mode!r}",
             param=f"{field}.mode",
         )
-    for index, name in enumerate(names):
-        check_known(name, tools, f"{field}.{place.format(index)}")
-    allowed = tuple(tool for tool in tools if tool.name in set(names))
-    if not allowed:
-        raise RequestError(f"{field}.tools must not be empty", param=f"{field}.tools")
-    return allowed
 
 
 def word_choice(

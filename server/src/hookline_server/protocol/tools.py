@@ -1,7 +1,7 @@
 """The functions that a model may call, as clients define them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from hookline.request_limits import (
     TOOLS_DEPTH,
 )
 from hookline_server.protocol.body_structure import depth
+from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.schema_notes import bounds, held
 from hookline_server.protocol.wire import Name, convert
 
@@ -34,14 +35,15 @@ class FunctionDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool of a request; only functions are supported."""
+    """A tool of a request; others than functions are left out."""
 
     type: Annotated[Name, bounds(const="function")] = "function"
     function: Annotated[dict[str, object], held(FunctionDefinition)]
 
 
 class _Typed(msgspec.Struct, frozen=True, kw_only=True):
-    type: Name = "function"
+    type: str = "function"
+    function: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +72,28 @@ class Tool:
         return {"type": "function", "function": function}
 
 
-def read_tools(given: Sequence[object]) -> tuple[Tool, ...]:
-    """Reads the field `tools`.
+def read_tools(given: Sequence[object], ignored: Ignored) -> tuple[Tool, ...]:
+    """Reads the field `tools`, without those that the server would have to run.
+
+    Args:
+        given: The tools.
+        ignored: Notes what is left out.
 
     Raises:
         LimitError: They are too many, too large or nested too deeply.
         RequestError: One is not a function definition, or two have the same name.
     """
-    _check_sizes(given, "tools")
-    definitions = [_definition(each, index) for index, each in enumerate(given)]
-    return _distinct(definitions, "tools[{}].function")
+    check_sizes(given, "tools")
+    functions = []
+    for index, each in enumerate(given):
+        place = f"tools[{index}]"
+        tool = convert(each, _Typed, place)
+        if tool.type != "function" and tool.function is None:
+            ignored.add("tool", tool.type)
+            continue
+        definition = convert(each, ToolDefinition, place).function
+        functions.append((f"{place}.function", definition))
+    return distinct_functions(functions)
 
 
 def read_functions(
@@ -91,30 +105,22 @@ def read_functions(
         given: The definitions, without the wrapper that they have in `tools`.
         field: The request's field, for errors.
     """
-    _check_sizes(given, field)
-    return _distinct(given, f"{field}[{{}}]")
+    check_sizes(given, field)
+    return distinct_functions(
+        [(f"{field}[{index}]", each) for index, each in enumerate(given)]
+    )
 
 
-def _check_sizes(given: Sequence[object], field: str) -> None:
+def check_sizes(given: Sequence[object], field: str) -> None:
+    """Raises `LimitError` if tools are too many, too large or nested too deeply."""
     TOOLS.check(len(given), param=field)
     data = msgspec.json.encode(given)
     TOOLS_BYTES.check(len(data), param=field)
     TOOLS_DEPTH.check(depth(data, TOOLS_DEPTH.most + 1), param=field)
 
 
-def _definition(given: object, index: int) -> object:
-    place = f"tools[{index}]"
-    tool = convert(given, _Typed, place)
-    if tool.type != "function":
-        raise RequestError(
-            f"{place}.type must be 'function', not {tool.type!r}: tools of other types "
-            "are not supported",
-            param=f"{place}.type",
-        )
-    return convert(given, ToolDefinition, place).function
-
-
-def _function(given: object, place: str) -> Tool:
+def read_function(given: object, place: str) -> Tool:
+    """Reads the definition of a function; may raise `RequestError`."""
     function = convert(given, FunctionDefinition, place)
     TOOL_NAME_LENGTH.check(len(function.name), param=f"{place}.name")
     if not _NAME.fullmatch(function.name):
@@ -131,15 +137,22 @@ def _function(given: object, place: str) -> Tool:
     )
 
 
-def _distinct(definitions: Sequence[object], place: str) -> tuple[Tool, ...]:
+def distinct_functions(
+    definitions: Iterable[tuple[str, object]],
+) -> tuple[Tool, ...]:
+    """Returns functions, given where each stands in the request.
+
+    Raises:
+        LimitError: A name is too long.
+        RequestError: One is not a function definition, or two have the same name.
+    """
     tools: dict[str, Tool] = {}
-    for index, each in enumerate(definitions):
-        here = place.format(index)
-        tool = _function(each, here)
+    for place, each in definitions:
+        tool = read_function(each, place)
         if tool.name in tools:
             raise RequestError(
-                f"{here}.name {tool.name!r} is the name of another function, too",
-                param=f"{here}.name",
+                f"{place}.name {tool.name!r} is the name of another function, too",
+                param=f"{place}.name",
             )
         tools[tool.name] = tool
     return tuple(tools.values())

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from hookline_metrics.front_end_parts import ParserKind
 from hookline_registry import Failure, isolate
+from hookline_server.replies.contract import Contract
 from hookline_server.replies.failures import FailureCounts
 from hookline_server.reply_parsing.parts import (
     CallArguments,
@@ -13,30 +14,36 @@ from hookline_server.reply_parsing.parts import (
     Content,
     Part,
     Reasoning,
+    Repair,
 )
-from hookline_server.reply_parsing.reasoning_parser import ReasoningParser
 
 ALLOWED: dict[ParserKind, tuple[type, ...]] = {
-    "tool": (Content, CallBegun, CallArguments),
-    "reasoning": (Content, Reasoning),
+    "tool": (Content, Reasoning, CallBegun, CallArguments, Repair),
+    "reasoning": (Content, Reasoning, Repair),
 }
 
 
 MOST_SECONDS = 5.0
 """Processor time for one reply; those of common formats take milliseconds."""
 
+Parts = Sequence[Part | Repair]
+
 
 class _Parser(Protocol):
-    def push(self, text: str) -> Sequence[Part]: ...
-    def finish(self) -> Sequence[Part]: ...
+    def push(self, text: str) -> Parts: ...
+    def finish(self) -> Parts: ...
 
 
 class GuardedParser:
-    """Wraps a plugin's parser of one reply.
+    """Wraps a plugin's parser of one reply, whose parts keep to the contract.
 
     Once the plugin's parser raises, returns something invalid, or exceeds its processor
     time, it is not called again: the text that it has not passed on, and all that
     follows, is content.
+
+    Attributes:
+        control_tokens: Texts that are left out of content and reasoning.
+        ends: Texts that end the reasoning, if the parser finds that.
     """
 
     def __init__(
@@ -49,30 +56,50 @@ class GuardedParser:
         self._unsaid: list[str] = []
         self._seconds_left = MOST_SECONDS
         self._has_call = False
+        self.ends = _texts(inner, "ends")
+        self.control_tokens = _texts(inner, "control_tokens")
+        self._contract = Contract(
+            self.control_tokens,
+            lambda repair: failures.add_repair(kind, name, repair),
+        )
+
+    def follow(self, first: "GuardedParser") -> None:
+        """Prepares for the content of another parser, which leaves out texts."""
+        self._contract.leave_out(first.control_tokens)
 
     @property
     def is_reasoning(self) -> bool:
         """Whether the text so far ends within reasoning."""
         inner = self._inner
-        if self._kind != "reasoning" or not isinstance(inner, ReasoningParser):
-            return False
-        return isolate(lambda: inner.is_reasoning) is True
+        return isolate(lambda: getattr(inner, "is_reasoning", False)) is True
 
     def push(self, text: str) -> Sequence[Part]:
         """Returns the parts that the next piece of text completes."""
         if self._inner is None:
-            return [Content(text)]
+            return list(self._contract.kept([Content(text)]))
         self._unsaid.append(text)
         push = self._inner.push
-        return self._called(lambda: push(text))
+        return list(self._contract.kept(self._called(lambda: push(text))))
+
+    def call_begun(self) -> Sequence[Part]:
+        """Ends the reasoning where a call begins; returns the parts held back.
+
+        A parser that cannot be told is not called again: the rest is content.
+        """
+        if self._inner is None:
+            return []
+        method = getattr(self._inner, "call_begun", None)
+        parts = self._called(method or self._inner.finish)
+        if method is None:
+            self._inner = None
+        return list(self._contract.kept(parts))
 
     def finish(self) -> Sequence[Part]:
         """Returns the last parts."""
-        if self._inner is None:
-            return []
-        return self._called(self._inner.finish)
+        last: Parts = [] if self._inner is None else self._called(self._inner.finish)
+        return [*self._contract.kept(last), *self._contract.finish()]
 
-    def _called(self, method: Callable[[], Sequence[Part]]) -> Sequence[Part]:
+    def _called(self, method: Callable[[], Parts]) -> Parts:
         begun = time.thread_time()
         outcome = isolate(method)
         self._seconds_left -= time.thread_time() - begun
@@ -92,8 +119,10 @@ class GuardedParser:
         if not isinstance(outcome, list | tuple):
             return f"{type(outcome).__name__}, not a list of parts"
         for part in outcome:
-            if not isinstance(part, Part) or type(part) not in ALLOWED[self._kind]:
+            if type(part) not in ALLOWED[self._kind]:
                 return f"{type(part).__name__} among the parts"
+            if isinstance(part, Repair):
+                continue
             text = part.name if isinstance(part, CallBegun) else part.text
             if not isinstance(text, str):
                 return f"a part with {type(text).__name__}, not str"
@@ -102,16 +131,22 @@ class GuardedParser:
                 return "arguments before any call"
         return None
 
-    def _say(self, part: Part) -> None:
+    def _say(self, part: Part | Repair) -> None:
         """Notes which text has been passed on."""
         if isinstance(part, Content | Reasoning):
             # A text that the parser has changed cannot be found.
             _, _, rest = "".join(self._unsaid).partition(part.text or "\0")
             self._unsaid = [rest]
-        else:
+        elif not isinstance(part, Repair):
             self._unsaid = []
 
-    def _fail(self, reason: str, error: BaseException | None) -> Sequence[Part]:
+    def _fail(self, reason: str, error: BaseException | None) -> Parts:
         self._failures.add(self._kind, self._name, reason, error)
         self._inner = None
         return [Content("".join(self._unsaid))]
+
+
+def _texts(parser: _Parser, attribute: str) -> tuple[str, ...]:
+    """Returns texts that a parser may name."""
+    texts = isolate(lambda: tuple(map(str, getattr(parser, attribute, ()))))
+    return () if isinstance(texts, Failure) else texts

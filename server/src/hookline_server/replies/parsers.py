@@ -1,7 +1,8 @@
 """The parsers that a server was started with, imported and checked."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from hookline.exceptions import ConfigError
 from hookline.plugins.calling import hook_of
@@ -18,6 +19,7 @@ from hookline_server.reply_parsing.reasoning_parser import (
     ReasoningParserContext,
 )
 from hookline_server.reply_parsing.tool_parser import (
+    NamesCalls,
     StrictToolParser,
     ToolParser,
     ToolParserContext,
@@ -33,6 +35,10 @@ OPTIONS: Mapping[ParserKind, str] = {
 }
 
 ParserContext = ToolParserContext | ReasoningParserContext
+C = TypeVar("C", ToolParserContext, ReasoningParserContext, ParserContext)
+
+MakeCallId = Callable[[str, int], str | None]
+"""Makes the id of a call, given the function's name and the call's index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,7 @@ class ChosenParser:
         make: Makes one for a reply; takes the argument `context`.
         needs_special_tokens: Whether the text must contain special tokens.
         failures: Counts its failures.
+        tokenizer: See `ToolParserContext`.
         precedes_grammars: Whether it can tell where a structured output begins.
         has_structural_tags: Whether it can make calls follow their schemas.
     """
@@ -54,12 +61,13 @@ class ChosenParser:
     make: Callable[..., object]
     needs_special_tokens: bool
     failures: FailureCounts
+    tokenizer: Mapping[str, object] | None = None
     precedes_grammars: bool = False
     has_structural_tags: bool = False
 
     def parser(self, context: ParserContext) -> GuardedParser | None:
         """Returns a parser for one reply; a failure is counted, and returns None."""
-        made = isolate(self.make, context=context)
+        made = isolate(self.make, context=self._completed(context))
         if isinstance(made, Failure):
             self.failures.add(self.kind, self.name, made.summary, made.error)
             return None
@@ -73,11 +81,29 @@ class ChosenParser:
 
         Returns None if the parser does not say, and counts that as a failure.
         """
-        outcome = isolate(_reasoning_span, self.make, context)
+        outcome = isolate(_reasoning_span, self.make, self._completed(context))
         if isinstance(outcome, Failure):
             self.failures.add(self.kind, self.name, outcome.summary, outcome.error)
             return None
         return outcome
+
+    def call_ids(self, context: ToolParserContext) -> MakeCallId:
+        """Returns what makes the ids of forced calls.
+
+        It returns None for a call whose id has no particular form; so it does if the
+        parser fails, which is counted.
+        """
+
+        def made(name: str, index: int) -> str | None:
+            outcome = isolate(
+                _call_id, self.make, self._completed(context), name, index
+            )
+            if isinstance(outcome, Failure):
+                self.failures.add(self.kind, self.name, outcome.summary, outcome.error)
+                return None
+            return outcome
+
+        return made
 
     def structural_tag(
         self, context: ToolParserContext, strict: Collection[str]
@@ -86,11 +112,15 @@ class ChosenParser:
 
         Returns None if the format has none, or if the parser fails, which is counted.
         """
+        context = self._completed(context)
         outcome = isolate(_structural_tag, self.make, context, strict)
         if isinstance(outcome, Failure):
             self.failures.add(self.kind, self.name, outcome.summary, outcome.error)
             return None
         return outcome
+
+    def _completed(self, context: C) -> C:
+        return replace(context, tokenizer=self.tokenizer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +136,14 @@ class ChosenParsers:
     failures: FailureCounts = field(default_factory=FailureCounts)
 
 
-def choose_parsers(settings: ReplySettings) -> ChosenParsers:
+def choose_parsers(
+    settings: ReplySettings, tokenizer: Mapping[str, object] | None = None
+) -> ChosenParsers:
     """Imports the parsers that the settings name, and creates each once as a check.
+
+    Args:
+        settings: The settings.
+        tokenizer: See `ToolParserContext`.
 
     Raises:
         ConfigError: One is not installed, cannot be imported, or cannot be created.
@@ -115,22 +151,27 @@ def choose_parsers(settings: ReplySettings) -> ChosenParsers:
     failures = FailureCounts()
     tool = reasoning = None
     if settings.tool_call_parser is not None:
-        tool = _choose("tool", settings.tool_call_parser, failures)
+        tool = _choose("tool", settings.tool_call_parser, failures, tokenizer)
     if settings.reasoning_parser is not None:
-        reasoning = _choose("reasoning", settings.reasoning_parser, failures)
+        reasoning = _choose("reasoning", settings.reasoning_parser, failures, tokenizer)
     is_automatic = settings.enable_auto_tool_choice is not False
     return ChosenParsers(
         tool=tool if is_automatic else None, reasoning=reasoning, failures=failures
     )
 
 
-def _choose(kind: ParserKind, name: str, failures: FailureCounts) -> ChosenParser:
+def _choose(
+    kind: ParserKind,
+    name: str,
+    failures: FailureCounts,
+    tokenizer: Mapping[str, object] | None,
+) -> ChosenParser:
     option = OPTIONS[kind]
     try:
         make = hook_of(KINDS[kind], name)
     except RegistryError as error:
         raise ConfigError(option, str(error)) from error
-    traits = isolate(_traits, kind, make)
+    traits = isolate(_traits, kind, make, tokenizer)
     if isinstance(traits, Failure):
         reason = f"{name!r} cannot be used: {traits.summary}"
         raise ConfigError(option, reason) from traits.error
@@ -142,6 +183,7 @@ def _choose(kind: ParserKind, name: str, failures: FailureCounts) -> ChosenParse
         make=make,
         needs_special_tokens=needs_special_tokens,
         failures=failures,
+        tokenizer=tokenizer,
         precedes_grammars=kind == "reasoning" and is_extended,
         has_structural_tags=kind == "tool" and is_extended,
     )
@@ -158,6 +200,18 @@ def _reasoning_span(
     return span
 
 
+def _call_id(
+    make: Callable[..., object], context: ToolParserContext, name: str, index: int
+) -> str | None:
+    made = make(context=context)
+    if not isinstance(made, NamesCalls):
+        return None
+    found = made.call_id(name, index)
+    if not isinstance(found, str) or not found:
+        raise TypeError(f"its call_id returns {found!r}")
+    return found
+
+
 def _structural_tag(
     make: Callable[..., object], context: ToolParserContext, strict: Collection[str]
 ) -> Mapping[str, object] | None:
@@ -169,12 +223,17 @@ def _structural_tag(
     return tag
 
 
-def _traits(kind: ParserKind, make: Callable[..., object]) -> tuple[bool, bool]:
+def _traits(
+    kind: ParserKind,
+    make: Callable[..., object],
+    tokenizer: Mapping[str, object] | None,
+) -> tuple[bool, bool]:
     """Returns whether it needs special tokens, and whether it supports grammars."""
-    context: ParserContext = ToolParserContext(tools={})
+    context: ParserContext = ToolParserContext(tools={}, tokenizer=tokenizer)
     protocol: type = ToolParser
     if kind == "reasoning":
-        context, protocol = ReasoningParserContext(), ReasoningParser
+        context = ReasoningParserContext(tokenizer=tokenizer)
+        protocol = ReasoningParser
     made = make(context=context)
     if not isinstance(made, protocol):
         members = ", ".join(sorted(each for each in dir(protocol) if each[0] != "_"))

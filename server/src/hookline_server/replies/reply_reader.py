@@ -13,7 +13,10 @@ TokenBytes = Callable[[int], bytes]
 
 
 class ReplyReader:
-    """Reads one reply: first its reasoning, then the calls in its content.
+    """Reads one reply: first its calls, and then the reasoning in the rest.
+
+    So a call ends the reasoning in every format, and what a call's arguments say is
+    never taken for a tag. A forced call takes up all that follows the reasoning.
 
     Attributes:
         has_calls: Whether a call has begun.
@@ -26,6 +29,7 @@ class ReplyReader:
         tools: GuardedParser | None,
         *,
         is_parallel: bool = True,
+        is_forced: bool = False,
     ) -> None:
         """Reads nothing yet.
 
@@ -33,10 +37,14 @@ class ReplyReader:
             reasoning: Finds the reasoning; None takes all text for content.
             tools: Finds the calls; None finds none.
             is_parallel: Whether calls after the first one count.
+            is_forced: Whether the text after the reasoning is a call.
         """
         self._reasoning = reasoning
         self._tools = tools
         self._is_parallel = is_parallel
+        self._is_forced = is_forced
+        if reasoning is not None and tools is not None:
+            reasoning.follow(tools)
         self._calls = 0
         self.reasoning_tokens = 0
 
@@ -56,42 +64,52 @@ class ReplyReader:
         """
         if self._reasoning is None:
             for start in range(0, len(text), SLICE_CHARS):
-                yield self._push(text[start : start + SLICE_CHARS])
+                yield self.push(text[start : start + SLICE_CHARS])
             return
         if len(token_ids) < 2:
-            yield self._push(text)
+            yield self.push(text)
             self._count(len(token_ids))
             return
         for piece in _by_token(text, token_ids, token_bytes):
-            yield self._push(piece)
+            yield self.push(piece)
             self._count(1)
 
     def finish(self) -> list[Part]:
         """Returns the last parts."""
-        last = [] if self._reasoning is None else self._reasoning.finish()
-        parts = list(self._with_calls(last))
-        if self._tools is not None:
-            parts += self._tools.finish()
+        first, second = self._tools, self._reasoning
+        if self._is_forced:
+            first, second = second, first
+        parts = [] if first is None else list(self._passed_on(first.finish(), second))
+        if second is not None:
+            parts += second.finish()
         return list(self._wanted(parts))
 
-    def _push(self, text: str) -> list[Part]:
+    def push(self, text: str) -> list[Part]:
+        """Returns the parts that a piece completes; tokens are not counted."""
         if not text:
             return []
-        parts: Sequence[Part] = [Content(text)]
-        if self._reasoning is not None:
-            parts = self._reasoning.push(text)
-        return list(self._wanted(self._with_calls(parts)))
+        first, second = self._tools, self._reasoning
+        if self._is_forced:
+            first, second = second, first
+        parts: Sequence[Part] = [Content(text)] if first is None else first.push(text)
+        return list(self._wanted(self._passed_on(parts, second)))
 
     def _count(self, tokens: int) -> None:
-        if self._reasoning is not None and self._reasoning.is_reasoning:
+        parsers = (self._tools, self._reasoning)
+        if any(each is not None and each.is_reasoning for each in parsers):
             self.reasoning_tokens += tokens
 
-    def _with_calls(self, parts: Iterable[Part]) -> Iterator[Part]:
+    def _passed_on(
+        self, parts: Iterable[Part], second: GuardedParser | None
+    ) -> Iterator[Part]:
+        """Yields the parts of the first parser, after the second has read the text."""
         for part in parts:
-            if self._tools is not None and isinstance(part, Content):
-                yield from self._tools.push(part.text)
-            else:
-                yield part
+            if second is not None and isinstance(part, Content):
+                yield from second.push(part.text)
+                continue
+            if second is not None and isinstance(part, CallBegun):
+                yield from second.call_begun()
+            yield part
 
     def _wanted(self, parts: Iterable[Part]) -> Iterator[Part]:
         """Leaves out empty parts, and surplus calls."""

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from hookline_metrics.front_end_parts import RepairKind
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -43,13 +45,25 @@ class CallArguments:
     """A piece of the arguments of the call that began last.
 
     Attributes:
-        text: The pieces, joined, are the JSON of an object, unless the model wrote
-            something else or was cut short.
+        text: The pieces, joined, are what the model wrote; the server makes the JSON
+            of an object of it.
     """
 
     text: str
 
 
-ReasoningPart = Reasoning | Content
-ToolPart = Content | CallBegun | CallArguments
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Says that a slip of the model was mended, which is counted; no text of the reply.
+
+    Attributes:
+        kind: Which slip.
+    """
+
+    kind: RepairKind
+
+
+ReasoningPart = Reasoning | Content | Repair
+ToolPart = Content | Reasoning | CallBegun | CallArguments | Repair
 Part = Content | Reasoning | CallBegun | CallArguments
+"""What a reply consists of for clients."""

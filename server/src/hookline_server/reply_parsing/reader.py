@@ -10,7 +10,7 @@ import re
 from collections.abc import Generator
 from typing import TypeVar
 
-from hookline_server.reply_parsing.json_scanner import JsonScanner
+from hookline_server.reply_parsing.json_mender import JsonMender
 
 R = TypeVar("R")
 
@@ -21,8 +21,14 @@ LONGEST_WORD = 1024
 """Maximum characters of a name, a key or a header."""
 
 _NO_SPACE = re.compile(r"\S")
+_WORD = re.compile(r"[\w.-]*+")
 # Possessive quantifiers keep the time linear.
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRINGS = {
+    quote: re.compile(
+        rf"{quote}[^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+{quote}", re.DOTALL
+    )
+    for quote in ('"', "'")
+}
 
 
 class Markers:
@@ -62,6 +68,11 @@ class Reader:
         self._at = 0
         self._has_ended = False
         self._recorded: list[str] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the text has ended, though not all of it may have been read."""
+        return self._has_ended
 
     @property
     def is_over(self) -> bool:
@@ -142,6 +153,19 @@ class Reader:
                 return False
             yield
 
+    def is_word(self, expected: str) -> Waits[bool]:
+        """Returns whether a word comes next, and this text; reads nothing."""
+        while True:
+            found = _WORD.match(self._text, self._at, self._at + LONGEST_WORD)
+            end = self._at if found is None else found.end()
+            following = self._text[end : end + len(expected)]
+            if following == expected:
+                return end > self._at
+            is_short = end - self._at < LONGEST_WORD
+            if self._has_ended or not (is_short and expected.startswith(following)):
+                return False
+            yield
+
     def peek(self) -> Waits[str]:
         """Returns the next character without reading it; empty at the end."""
         while self._at == len(self._text) and not self._has_ended:
@@ -158,31 +182,32 @@ class Reader:
             yield
 
     def json_string(self) -> Waits[str | None]:
-        """Reads a short JSON string; without one, reads nothing and returns None."""
-        if (yield from self.peek()) != '"':
+        """Reads a short string, also one as Python writes it, and returns its text.
+
+        Without one, it reads nothing and returns None.
+        """
+        pattern = _STRINGS.get((yield from self.peek()))
+        if pattern is None:
             return None
         while True:
             end = self._at + LONGEST_WORD
-            found = _STRING.match(self._text, self._at, end)
+            found = pattern.match(self._text, self._at, end)
             if found is not None:
                 break
             if self._has_ended or len(self._text) >= end:
                 return None
             yield
-        text = decoded_string(found.group())
-        if text is not None:
-            self._read(found.end())
-        return text
+        return decoded_string(self._read(found.end()))
 
-    def take_json(self, scanner: JsonScanner) -> Waits[str]:
-        """Reads the next piece of the JSON value that the scanner follows.
+    def take_json(self, mender: JsonMender) -> Waits[str]:
+        """Reads the next piece of the JSON value that the mender follows.
 
         Returns:
             The piece, which is empty only at the end of all text, or if nothing of it
             belongs to the value.
         """
         yield from self.peek()
-        return self._read(scanner.scan(self._text, self._at))
+        return self._read(mender.scan(self._text, self._at))
 
     def _read(self, end: int) -> str:
         text = self._text[self._at : end]
@@ -192,10 +217,8 @@ class Reader:
         return text
 
 
-def decoded_string(quoted: str) -> str | None:
-    """Returns the text of a JSON string; None if it is not one."""
-    try:
-        text = json.loads(quoted, strict=False)
-    except ValueError:
-        return None
-    return text if isinstance(text, str) else None
+def decoded_string(quoted: str) -> str:
+    """Returns the text of a string that JSON or Python quotes, without surrogates."""
+    mender = JsonMender()
+    text = str(json.loads(mender.push(quoted) + mender.finish()))
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,6 +1,6 @@
 """The interface of reasoning parsers, and the context that they get."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -15,20 +15,29 @@ class ReasoningParserContext:
     Attributes:
         prompt_end: The last characters of the prompt, with special tokens: a chat
             template may have begun the reasoning, or have ruled it out.
-        may_call: Whether the content may have calls, one of which may end the
-            reasoning.
+        is_structured: Whether what follows the reasoning is a structured output or a
+            forced call, in which nothing is a tag.
+        is_chat: Whether a chat template has made the prompt. In other texts, reasoning
+            is only where a tag says so.
+        tokenizer: See `ToolParserContext`.
     """
 
     prompt_end: str = ""
-    may_call: bool = True
+    is_structured: bool = False
+    is_chat: bool = True
+    tokenizer: Mapping[str, object] | None = None
 
 
 @runtime_checkable
 class ReasoningParser(Protocol):
     """Separates reasoning and content in the text of one reply.
 
-    It runs before the tool parser, which gets the content. The rules of `ToolParser`
-    for pieces, time and threads apply here, too.
+    It gets what the tool parser takes for content. The rules of `ToolParser` for
+    pieces, time and threads apply here, too, as do `control_tokens` and `Repair`.
+
+    It may have the method `call_begun()`, called where a call begins, which ends the
+    reasoning and returns the parts that were held back; and the attribute `ends`, the
+    texts that end reasoning (see `ToolParserContext.reasoning_ends`).
     """
 
     @property

@@ -1,15 +1,17 @@
 """Parsers that are written as one generator over the text of a reply."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Container, Generator, Iterator
 from typing import Generic, TypeVar
 
-from hookline_server.reply_parsing.json_scanner import JsonScanner
+from hookline_server.reply_parsing.code_spans import CodeSpans
+from hookline_server.reply_parsing.json_mender import JsonMender
 from hookline_server.reply_parsing.parts import (
     CallArguments,
     CallBegun,
     Content,
     ReasoningPart,
+    Repair,
     ToolPart,
 )
 from hookline_server.reply_parsing.reader import Markers, Reader
@@ -35,9 +37,12 @@ class SteppedParser(ABC, Generic[P]):
     Attributes:
         reader: The text.
         needs_special_tokens: See `ToolParser`.
+        control_tokens: Texts that are left out of content and reasoning, wherever they
+            stray: tags that only models write.
     """
 
     needs_special_tokens = True
+    control_tokens: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.reader = Reader()
@@ -70,12 +75,30 @@ class SteppedReasoningParser(SteppedParser[ReasoningPart]):
     Attributes:
         context: What it may know.
         is_reasoning: Whether the text so far ends within reasoning.
+        ends: Texts that end the reasoning.
     """
+
+    ends: tuple[str, ...] = ()
 
     def __init__(self, context: ReasoningParserContext) -> None:
         super().__init__()
         self.context = context
         self.is_reasoning = False
+
+    def call_begun(self) -> list[ReasoningPart]:
+        """Ends the reasoning where a call begins; returns what was held back."""
+        was_reasoning = self.is_reasoning
+        parts = self.finish()
+        self.is_reasoning = False
+        self.reader = Reader()
+        self._steps = self.steps_after_call()
+        return [*parts, Repair("reasoning")] if was_reasoning else parts
+
+    def steps_after_call(self) -> ReasoningSteps[None]:
+        """Yields the parts of the text behind a call; it is content by itself."""
+        while not self.reader.is_over:
+            if text := (yield from self.reader.take_all()):
+                yield Content(text)
 
 
 class SteppedToolParser(SteppedParser[ToolPart]):
@@ -86,51 +109,118 @@ class SteppedToolParser(SteppedParser[ToolPart]):
 
     Attributes:
         tools: See `ToolParserContext`.
+        reasoning_ends: See `ToolParserContext`.
+        frames: Tags around contents and calls, which are left out.
+        follows_call: Whether nothing but white space has come since a call.
     """
+
+    frames: tuple[str, ...] = ()
 
     def __init__(self, context: ToolParserContext) -> None:
         super().__init__()
         self.tools = context.tools
-        self._follows_call = False
+        self.reasoning_ends = tuple(context.reasoning_ends)
+        self.follows_call = False
         self._space = ""
+        self._unclosed = 0  # markers that are content
+        self._code = CodeSpans()
 
-    def content_until(self, markers: Markers) -> ToolSteps[str | None]:
+    def content_until(
+        self, markers: Markers, strays: Container[str] = ()
+    ) -> ToolSteps[str | None]:
         """Yields the content up to the next marker and returns that; None at the end.
 
         From there on the reader records, for `not_a_call`.
+
+        Args:
+            markers: The markers, `strays` and `frames` among them.
+            strays: Those that end a call. They are left out, unless they belong to a
+                marker that was content, or are within code.
         """
-        self._space = ""
         while True:
             piece, marker = yield from self.reader.read_until(markers)
             text = self._space + piece
-            if self._follows_call:
+            if self.follows_call:
                 text = text.lstrip()
-                self._follows_call = not text
+                if self.reader.is_over and self._is_cut_token(text):
+                    text = ""
+                self.follows_call = not text
             is_last = marker is None and self.reader.is_over
-            sure = len(text) if is_last else without_space(text)
+            sure = len(text) if is_last else self.certain_length(text)
             self._space = text[sure:]
             if sure:
-                yield Content(text[:sure])
-            if marker is not None or is_last:
+                yield self._content(text[:sure])
+            if marker in self.frames:
+                continue
+            if marker is not None and marker in strays:
+                yield self._stray(marker)
+            elif marker is not None or is_last:
                 self.reader.record()
                 return marker
 
+    def _is_cut_token(self, text: str) -> bool:
+        """Returns whether a reply was cut short within the end of a call."""
+        return any(token.startswith(text) for token in self.control_tokens)
+
+    def certain_length(self, text: str) -> int:
+        """Returns how much of a text is content, whatever follows."""
+        return without_space(text)
+
+    def _stray(self, marker: str) -> ToolPart:
+        if not self.is_code:
+            if not self._unclosed:
+                return Repair("tag")
+            self._unclosed -= 1
+        text, self._space = self._space + marker, ""
+        return self._content(text)
+
+    def _content(self, text: str) -> Content:
+        self._code.add(text)
+        return Content(text)
+
+    @property
+    def is_code(self) -> bool:
+        """Whether the content so far ends within code."""
+        return self._code.is_open
+
     def not_a_call(self, marker: str) -> Content:
-        """Returns what was read since the marker, including what was left out."""
-        self._follows_call = False
-        return Content(self._space + marker + self.reader.recorded())
+        """Returns what was read since the marker, including what was left out.
+
+        White space at its end follows later, if no call does.
+        """
+        self.follows_call = False
+        self._unclosed += bool(marker)
+        text = self._space + marker + self.reader.recorded()
+        sure = without_space(text)
+        self._space = text[sure:]
+        return self._content(text[:sure])
+
+    def begins_anew(self, marker: str) -> Content:
+        """Returns a marker that has ended the reasoning; the reader records."""
+        text, self._space = self._space + marker, ""
+        self.follows_call = False
+        self.reader.record()
+        return self._content(text)
 
     def begin_call(self, name: str, call_id: str | None = None) -> CallBegun:
         """Returns the start of a call, which can no longer become content."""
         self.reader.recorded()
-        self._follows_call = True
-        return CallBegun(name, call_id)
+        self.follows_call, self._space = True, ""
+        return CallBegun(self.known(name) or name, call_id)
+
+    def known(self, name: str) -> str | None:
+        """Returns which of the request's functions a model means; None if none."""
+        name = name.strip(" \t\r\n\"'")
+        if name in self.tools:
+            return name
+        name = name.removeprefix("functions.")
+        return name if name in self.tools else None
 
     def json_arguments(self) -> ToolSteps[None]:
         """Yields the arguments of a call, a JSON value, as it was written."""
-        scanner = JsonScanner()
-        while not (scanner.is_done or self.reader.is_over):
-            if piece := (yield from self.reader.take_json(scanner)):
+        mender = JsonMender()
+        while not (mender.is_done or self.reader.is_over):
+            if piece := (yield from self.reader.take_json(mender)):
                 yield CallArguments(piece)
 
 

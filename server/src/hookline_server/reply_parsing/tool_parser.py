@@ -14,14 +14,27 @@ class ToolParserContext:
     Attributes:
         tools: JSON schema of each function's arguments, by the function's name;
             read-only.
+        reasoning_ends: Texts that end the reasoning, after which a reply begins anew:
+            where calls need no tag at its start, they need none there.
+        past_calls: Number of calls in the conversation before the reply.
+        tokenizer: The configuration of the model's tokenizer, as JSON has it; None
+            before the model is known.
     """
 
     tools: Mapping[str, Mapping[str, object]]
+    reasoning_ends: Sequence[str] = ()
+    past_calls: int = 0
+    tokenizer: Mapping[str, object] | None = None
 
 
 @runtime_checkable
 class ToolParser(Protocol):
     """Finds calls of functions in the text of one reply.
+
+    It runs before the parser of reasoning, which gets its content: a call ends the
+    reasoning. What it yields as arguments the server makes JSON of. It may have the
+    attribute `control_tokens`, texts that the server leaves out wherever they stray,
+    and yield `Repair` for a slip that it has mended, which is counted.
 
     The joined parts do not depend on how the text is cut into pieces.
     The methods are called on the server's event loop, for each piece of text of each
@@ -47,6 +60,18 @@ class ToolParser(Protocol):
 
     def finish(self) -> Sequence[ToolPart]:
         """Called once, after the last piece; returns the remaining parts."""
+        ...
+
+
+@runtime_checkable
+class NamesCalls(Protocol):
+    """The additional interface of a parser whose chat templates want ids of a form.
+
+    Calls that the server forces get such ids, whatever the model has written.
+    """
+
+    def call_id(self, name: str, index: int) -> str:
+        """Returns an id of the reply's call number `index`, from 0, of a function."""
         ...
 
 

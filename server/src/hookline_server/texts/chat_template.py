@@ -17,8 +17,16 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hookline.frozen import EMPTY
 from hookline_server.texts.continuation import NothingToContinueError, cut, marked
+from hookline_server.texts.system_messages import (
+    Message,
+    SystemPlace,
+    allowed_place,
+    arranged,
+    has_late,
+)
 
 MAX_REASON_LENGTH = 1000
+_MAX_PROBE_CHARS = 2**16
 TEMPLATE_ERRORS = (
     jinja2.TemplateError,
     ArithmeticError,
@@ -48,6 +56,7 @@ class ChatTemplate:
         self._source = source
         self._variables = variables
         self._compiled: jinja2.Template | None = None
+        self._place: SystemPlace | None = None
 
     def render(
         self,
@@ -63,24 +72,77 @@ class ChatTemplate:
         `variables` are further ones, such as `tools`; they cannot replace the
         tokenizer's special tokens, nor what the other arguments are. With
         `continue_final_message` the prompt ends with the text of the last message.
+        System messages are moved where the template allows them.
 
         Raises:
             TemplateRefusedError: The template is invalid, rejects the messages, or
                 leaves out the text to continue.
             OutputTooLongError: The prompt would exceed `max_chars` characters.
         """
+
+        def rendered(place: SystemPlace) -> str:
+            return self._rendered(
+                {**variables, "add_generation_prompt": add_generation_prompt},
+                arranged(messages, place),
+                max_chars,
+                continues=continue_final_message,
+            )
+
+        is_late = has_late(messages)
+        place = self._system_place() if is_late else SystemPlace.ANYWHERE
+        try:
+            return rendered(place)
+        except TemplateRefusedError:
+            lower = self._lower_place(messages, place, is_late=is_late)
+            if lower is None:
+                raise
+        return rendered(lower)
+
+    def _lower_place(
+        self, messages: Sequence[Message], tried: SystemPlace, *, is_late: bool
+    ) -> SystemPlace | None:
+        """Returns where the template may take the system messages that it refused."""
+        if tried is not SystemPlace.ANYWHERE:
+            return None
+        if is_late:
+            return SystemPlace.FIRST
+        has_system = any(each.get("role") == "system" for each in messages)
+        if has_system and self._system_place() is SystemPlace.NOWHERE:
+            return SystemPlace.NOWHERE
+        return None
+
+    def _system_place(self) -> SystemPlace:
+        if self._place is None:
+
+            def render(messages: Sequence[Message]) -> str | None:
+                given = {"add_generation_prompt": True}
+                try:
+                    return self._rendered(given, messages, _MAX_PROBE_CHARS)
+                except (TemplateRefusedError, OutputTooLongError):
+                    return None
+
+            self._place = allowed_place(render)
+        return self._place
+
+    def _rendered(
+        self,
+        variables: Mapping[str, object],
+        messages: Sequence[Message],
+        max_chars: int,
+        *,
+        continues: bool = False,
+    ) -> str:
         given = {
             "tools": None,
             "documents": None,
             **variables,
             **self._variables,
             "messages": messages,
-            "add_generation_prompt": add_generation_prompt,
         }
         try:
             if self._compiled is None:
                 self._compiled = _environment().from_string(self._source)
-            if not continue_final_message:
+            if not continues:
                 return _bounded(self._compiled, given, max_chars)
             given["messages"] = marked(messages)
             return cut(_bounded(self._compiled, given, max_chars), messages)

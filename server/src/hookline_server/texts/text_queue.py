@@ -72,6 +72,7 @@ class TextProcess:
             "hookline_server.texts.process",
             (setup_fd, limits.cpu_seconds, limits.memory_bytes),
             name="text process",
+            role="text",
             pass_fds=(setup_fd,),
             environment=small_environment(),
             output=Output.NONE,

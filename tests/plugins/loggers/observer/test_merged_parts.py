@@ -17,20 +17,24 @@ from hookline_metrics.front_end_parts import (
     EngineHealth,
     EngineLink,
     EventLoopStats,
+    IgnoredStats,
     LinkStats,
     LogStats,
     MemoryStats,
     ObserverStats,
     ParserFailures,
+    ProcessStats,
     ResponseStoreStats,
     ScalingStats,
     ServerAddress,
+    StreamStats,
     TextQueueStats,
     TextStats,
     UnknownFieldStats,
 )
 from hookline_observer.merged_parts import MergedParts
 from hookline_observer.messages import changed, parts_of
+from hookline_processes.usage import RoleUsage
 
 
 def health(stalled: float | None, unheard: int, age: float) -> EngineHealth:
@@ -96,16 +100,40 @@ CASES: list[tuple[FrontEndPart, FrontEndPart, FrontEndPart, FrontEndPart]] = [
         ),
     ),
     (
-        ParserFailures(failures=(("tool", "hermes", 1),)),
-        ParserFailures(failures=(("tool", "hermes", 2),)),
-        ParserFailures(failures=(("tool", "hermes", 3),)),
-        ParserFailures(failures=(("tool", "hermes", 3),)),
+        ParserFailures(
+            failures=(("tool", "hermes", 1),), repairs=(("tool", "hermes", "cut", 1),)
+        ),
+        ParserFailures(
+            failures=(("tool", "hermes", 2),), repairs=(("tool", "hermes", "cut", 4),)
+        ),
+        ParserFailures(
+            failures=(("tool", "hermes", 3),), repairs=(("tool", "hermes", "cut", 5),)
+        ),
+        ParserFailures(
+            failures=(("tool", "hermes", 3),), repairs=(("tool", "hermes", "cut", 5),)
+        ),
+    ),
+    (
+        StreamStats(keep_alives=1),
+        StreamStats(keep_alives=2),
+        StreamStats(keep_alives=3),
+        StreamStats(keep_alives=3),
     ),
     (
         UnknownFieldStats(fields=(("user", 1),)),
         UnknownFieldStats(fields=(("other", 2),)),
         UnknownFieldStats(fields=(("user", 1), ("other", 2))),
         UnknownFieldStats(fields=(("other", 2), ("user", 1))),
+    ),
+    (
+        IgnoredStats(elements=(("chat", "call.arguments", 1),)),
+        IgnoredStats(elements=(("responses", "tool.other", 2),)),
+        IgnoredStats(
+            elements=(("chat", "call.arguments", 1), ("responses", "tool.other", 2))
+        ),
+        IgnoredStats(
+            elements=(("responses", "tool.other", 2), ("chat", "call.arguments", 1))
+        ),
     ),
     (
         ResponseStoreStats(entries=1, bytes=10, evictions=(("age", 1),)),
@@ -130,6 +158,12 @@ CASES: list[tuple[FrontEndPart, FrontEndPart, FrontEndPart, FrontEndPart]] = [
         MemoryStats(headroom_bytes=2, kills=2),
         MemoryStats(headroom_bytes=2, used_bytes=5, kills=2),
         MemoryStats(headroom_bytes=2, kills=2),
+    ),
+    (
+        ProcessStats(roles=(RoleUsage(role="text", cpu_seconds=1.5),)),
+        ProcessStats(),
+        ProcessStats(roles=(RoleUsage(role="text", cpu_seconds=1.5),)),
+        ProcessStats(),
     ),
     (
         TransportStats(dropped=1),

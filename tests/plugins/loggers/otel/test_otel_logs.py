@@ -1,17 +1,18 @@
 """The server's log as a collector receives it."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pluggy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
-    ExportLogsServiceRequest,
-)
+from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ScopeLogs
+from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 import hookline_otel
 from hookline import hookspecs
@@ -20,12 +21,10 @@ from hookline.logged_record import LoggedRecord
 from hookline.payloads import EngineStopped, LoggerContext, RecordsLogged
 from hookline_faults.otlp import SPAN_ID, START, TRACE_ID, TRACED, Receiver, ended
 from hookline_otel.endpoint import OtlpProtocol
-from hookline_otel.envelope import LogEnvelope
 from hookline_otel.log_exporter import LogExporter
-from hookline_otel.log_item import LogItem, severity
+from hookline_otel.log_sender import converted, severity
 from hookline_otel.logger import OtelLogger
-from hookline_otel.queue_sender import LOG_RECORDS, Counts
-from hookline_otel.resource import make_resource
+from hookline_otel.tally import Counts
 from hookline_testing.payloads import make_started, make_step
 
 STOPPED = EngineStopped(engine_index=0, reason="closed")
@@ -100,6 +99,17 @@ def send(receiver: Receiver, *logged: LoggedRecord, **options: str) -> list[LogR
     return receiver.inbox.records
 
 
+def encoded(record: LoggedRecord) -> Sequence[ScopeLogs]:
+    """What the exporters make of a record."""
+    readable = ReadableLogRecord(
+        converted(record, 7),
+        Resource.get_empty(),
+        instrumentation_scope=InstrumentationScope(record.logger),
+    )
+    [resource] = encode_logs([readable]).resource_logs
+    return resource.scope_logs
+
+
 def attributes(record: LogRecord) -> dict[str, AnyValue]:
     return {pair.key: pair.value for pair in record.attributes}
 
@@ -133,17 +143,16 @@ def test_line_of_a_request_is_joined_to_its_span(receiver: Receiver) -> None:
 @given(records)
 def test_record_is_what_its_message_would_be(record: LoggedRecord) -> None:
     """Any record is the one that the message's own class describes."""
-    [(logger, encoded)] = LogItem(record, observed_at=7).encode()
-
-    assert logger == record.logger
-    found = LogRecord.FromString(encoded)
+    [scope] = encoded(record)
+    assert scope.scope.name == record.logger
+    [found] = scope.log_records
     has_trace = record.trace_id == TRACE_ID
     has_span = has_trace and record.span_id == SPAN_ID
     assert found.trace_id.hex() == (TRACE_ID if has_trace else "")
     assert found.span_id.hex() == (SPAN_ID if has_span else "")
     assert found.flags == int(has_span)
     assert (found.time_unix_nano, found.observed_time_unix_nano) == (record.at, 7)
-    assert found.severity_number == severity(record.level)
+    assert found.severity_number == severity(record.level).value
     assert found.body == AnyValue(string_value=record.message)
     assert attributes(found).get("exception.stacktrace", AnyValue()) == (
         AnyValue(string_value=record.exception) if record.exception else AnyValue()
@@ -161,24 +170,37 @@ def test_record_is_what_its_message_would_be(record: LoggedRecord) -> None:
 )
 def test_levels_have_otlps_severities(level: int, number: int) -> None:
     """Each of Python's levels begins a range."""
-    assert severity(level) == number
+    assert severity(level).value == number
 
 
-def test_records_are_grouped_by_their_logger() -> None:
+def test_records_are_grouped_by_their_logger(grpc_receiver: Receiver) -> None:
     """Each Python logger is a scope; order within it stays."""
-    wrapped = LogEnvelope(make_resource("chat")).wrap(
-        [
-            (name, LogRecord(body=AnyValue(string_value=text)).SerializeToString())
+    send(
+        grpc_receiver,
+        *(
+            LoggedRecord(at=1, level=30, logger=name, message=text)
             for name, text in (("a", "1"), ("b", "2"), ("a", "3"))
-        ]
+        ),
     )
 
-    [resource] = ExportLogsServiceRequest.FromString(wrapped).resource_logs
+    [resource] = grpc_receiver.inbox.logs[0].resource_logs
     assert "service.name" in {pair.key for pair in resource.resource.attributes}
     assert [
         (scope.scope.name, [each.body.string_value for each in scope.log_records])
         for scope in resource.scope_logs
     ] == [("a", ["1", "3"]), ("b", ["2"])]
+
+
+def test_invalid_unicode_harms_no_other_record(grpc_receiver: Receiver) -> None:
+    """Lone surrogates, which no message may have, are replaced."""
+    bad = LoggedRecord(
+        at=1, level=30, logger="x", message="a\ud800", fields={"b": "c\ud800"}
+    )
+
+    found = send(grpc_receiver, bad, RECORD)
+
+    assert [each.body.string_value for each in found] == ["a?", RECORD.message]
+    assert attributes(found[0])["b"].string_value == "c?"
 
 
 @pytest.mark.parametrize(
@@ -188,6 +210,13 @@ def test_records_are_grouped_by_their_logger() -> None:
         LoggedRecord(at=1, level=30, logger="grpc._channel", message="retry"),
         LoggedRecord(
             at=1, level=10, logger="x", message="sent", thread="hookline-otel-logs"
+        ),
+        LoggedRecord(
+            at=1,
+            level=10,
+            logger="x",
+            message="sent",
+            thread="OtelBatchLogRecordProcessor",
         ),
     ],
 )
@@ -222,16 +251,20 @@ def test_collector_that_is_down_feeds_no_records(
     assert logger.logs.counts == counts
 
 
-def test_full_queue_drops_the_oldest_and_counts() -> None:
+def test_full_queue_drops_and_counts(
+    grpc_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The hook never waits; what the server has missed counts as dropped, too."""
-    logger = create(logs_endpoint=NOWHERE)
-    assert isinstance(logger, LogExporter)
+    monkeypatch.setenv("OTEL_BLRP_MAX_QUEUE_SIZE", "10")
+    grpc_receiver.inbox.gate.clear()  # so that none of them gets away meanwhile
+    logger = exporter(grpc_receiver, flush_seconds="0.1")
     assert logger.logs is not None
 
-    many = (RECORD,) * (LOG_RECORDS.max_waiting + 5)
-    logger.records_logged(RecordsLogged(records=many, missed=2))
+    logger.records_logged(RecordsLogged(records=(RECORD,) * 15, missed=2))
 
     assert logger.logs.counts == Counts(dropped=7)
+    grpc_receiver.inbox.gate.set()
+    logger.close()
 
 
 def test_lost_records_are_metrics(grpc_receiver: Receiver) -> None:

@@ -396,8 +396,8 @@ def test_several_engines_share_one_logger(grpc_receiver: Receiver) -> None:
     logger.engine_stopped(STOPPED)
 
     assert logger.metrics is not None
-    assert logger.metrics.sender.thread.is_running
+    assert logger.metrics.sender.is_running
     logger.engine_stopped(EngineStopped(engine_index=1, reason="closed"))
-    assert not logger.metrics.sender.thread.is_running
+    assert not logger.metrics.sender.is_running
     points = grpc_receiver.inbox.last_metrics["hookline_requests_received"].sum
     assert len(points.data_points) == 2

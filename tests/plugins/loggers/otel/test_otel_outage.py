@@ -4,34 +4,30 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-)
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 import hookline_otel
 from hookline.clock import VirtualClock
 from hookline.config import EngineConfig
 from hookline.payloads import EngineStopped, LoggerContext
 from hookline_faults.otlp import START, TRACED, Receiver, ended
-from hookline_otel import delivery
+from hookline_otel.batching import Batching
 from hookline_otel.completions import Completions
-from hookline_otel.delivery import Delivery
 from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
-from hookline_otel.envelope import Envelope
 from hookline_otel.logger import OtelLogger
 from hookline_otel.options import Semconv
 from hookline_otel.origin import Origin
 from hookline_otel.outage_log import WARN_SECONDS, OutageLog
-from hookline_otel.queue_sender import SPANS as SPAN_LOAD
-from hookline_otel.queue_sender import Counts, QueueSender
 from hookline_otel.request_trace import RequestTrace
 from hookline_otel.resource import make_resource, make_scope
-from hookline_otel.transport import Refusal, Transport
+from hookline_otel.span_sender import SpanSender
+from hookline_otel.tally import Counts, Tally
+from hookline_otel.tracing import Trace
+from hookline_otel.watch import Watch
 from hookline_testing.essential import essential
 from hookline_testing.payloads import make_started, make_step
 
@@ -50,63 +46,62 @@ TRACE = RequestTrace(
 )
 
 
-class HangingTransport:
-    """Takes spans and does not return until it is released, or closed if polite."""
+class HangingExporter(SpanExporter):
+    """Takes spans and does not return until it is released, or ended if polite."""
 
-    def __init__(self, *, is_polite: bool) -> None:
+    def __init__(self, *, is_polite: bool = False) -> None:
         self.hangs = threading.Event()
         self.release = threading.Event()
         self._is_polite = is_polite
+        self._result = SpanExportResult.SUCCESS
 
-    def post(self, _body: bytes, _timeout_seconds: float) -> Refusal | None:
+    def export(self, _spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.hangs.set()
         self.release.wait()
-        return Refusal("it hung")
+        return self._result
 
-    def close(self) -> None:
+    def shutdown(self) -> None:
         if self._is_polite:
+            self._result = SpanExportResult.FAILURE
             self.release.set()
 
 
-class FlakyTransport:
+class FlakyExporter(SpanExporter):
     """Returns the scripted answers, then accepts everything."""
 
-    def __init__(self, *outcomes: Refusal | BaseException) -> None:
+    def __init__(self, *outcomes: SpanExportResult | BaseException) -> None:
         self.batches: list[int] = []
         self.outcomes = list(outcomes)
 
-    def post(self, body: bytes, _timeout_seconds: float) -> Refusal | None:
-        (resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
-        (scope,) = resource.scope_spans
-        self.batches.append(len(scope.spans))
-        outcome = self.outcomes.pop(0) if self.outcomes else None
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.batches.append(len(spans))
+        outcome = self.outcomes.pop(0) if self.outcomes else SpanExportResult.SUCCESS
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
-    def close(self) -> None:
-        """Has nothing to give up."""
-
 
 class MadTrace:
-    """Cannot be written."""
+    """Cannot be told."""
 
     num_parts = 3
 
-    def encode(self) -> list[bytes]:
+    def described(self) -> Trace:
         raise ValueError("mad")
 
 
-@contextmanager
-def sender(
-    transport: Transport, *, max_waiting: int = 2048
-) -> Iterator[QueueSender[bytes]]:
-    """Sends over the transport; its thread is not started."""
-    endpoint = Endpoint(NOWHERE, OtlpProtocol.GRPC)
-    outage = OutageLog(Signal.TRACES, endpoint, VirtualClock())
-    envelope = Envelope(make_resource(None), make_scope(Semconv.GENAI))
-    load = replace(SPAN_LOAD, max_waiting=max_waiting)
-    yield QueueSender(Delivery(transport, outage, 5.0), envelope.wrap, load)
+def sender(exporter: SpanExporter, *, max_waiting: int = 8192) -> SpanSender:
+    """Sends by the exporter; its threads start with its first trace."""
+    outage = OutageLog(
+        Signal.TRACES, Endpoint(NOWHERE, OtlpProtocol.GRPC), VirtualClock()
+    )
+    return SpanSender(
+        [exporter],
+        Watch("spans", Tally(max_waiting), outage),
+        Batching(max_waiting=max_waiting, max_batch=min(512, max_waiting), delay_ms=5),
+        make_resource(None),
+        make_scope(Semconv.GENAI),
+    )
 
 
 def create(**options: str) -> OtelLogger:
@@ -225,138 +220,102 @@ def test_hanging_collector_delays_no_exit(protocol: OtlpProtocol) -> None:
         logger.engine_stopped(STOPPED)
 
         assert logger.spans is not None
-        assert logger.spans.counts.exported == 0
-        assert logger.spans.counts.dropped == SPANS
+        counts = logger.spans.counts
+        assert (counts.exported, counts.failed + counts.dropped) == (0, 2 * SPANS)
         assert not receiver.inbox.gate.is_set()
 
 
 @pytest.mark.parametrize("is_polite", [True, False])
-def test_close_returns_from_a_transport_that_hangs(is_polite: bool) -> None:
-    """A transport that ignores its time-out is abandoned."""
-    transport = HangingTransport(is_polite=is_polite)
-    with sender(transport) as spans:
+def test_close_returns_from_an_exporter_that_hangs(is_polite: bool) -> None:
+    """One that ignores its end is abandoned, and what it had is lost."""
+    exporter = HangingExporter(is_polite=is_polite)
+    spans = sender(exporter)
+    spans.offer(TRACE)
+    assert exporter.hangs.wait(60)
+    spans.offer(TRACE)
+
+    spans.close(0.05)
+
+    assert exporter.release.is_set() is is_polite
+    assert (spans.counts.exported, spans.counts.lost) == (0, 2 * SPANS)
+    exporter.release.set()
+    spans.close(60)
+    assert not spans.is_running
+    assert (spans.counts.exported, spans.counts.lost) == (0, 2 * SPANS)
+
+
+def test_full_buffer_drops_whole_traces() -> None:
+    """What is too much goes, and is counted; no trace is cut in two."""
+    exporter = HangingExporter()
+    spans = sender(exporter, max_waiting=10 * SPANS + 1)
+
+    for _ in range(25):
         spans.offer(TRACE)
-        spans.thread.start()
-        assert transport.hangs.wait(60)
-        spans.offer(TRACE)
 
-        spans.close(0.05)
-
-        assert spans.thread.is_running is not is_polite
-        assert spans.counts == Counts(failed=SPANS * is_polite, dropped=SPANS)
-        transport.release.set()
-        spans.thread.wait(60)
-        assert spans.counts == Counts(failed=SPANS, dropped=SPANS)
-
-
-def test_buffer_drops_its_oldest() -> None:
-    """What is too much goes, oldest first, and is counted."""
-    transport = FlakyTransport()
-    with sender(transport, max_waiting=10) as spans:
-        for _ in range(25):
-            spans.offer(TRACE)
-        assert spans.counts == Counts(dropped=15 * SPANS)
-
-        spans.thread.start()
-        spans.close(60)
-
-        assert spans.counts == Counts(exported=10 * SPANS, dropped=15 * SPANS)
+    assert spans.counts == Counts(dropped=15 * SPANS)
+    exporter.release.set()
+    spans.close(60)
+    assert spans.counts == Counts(exported=10 * SPANS, dropped=15 * SPANS)
 
 
 def test_full_buffer_is_sent_in_batches() -> None:
-    """No request to the collector holds many more than 512 spans."""
-    transport = FlakyTransport()
-    with sender(transport) as spans:
-        for _ in range(200):
-            spans.offer(TRACE)
+    """No request to the collector holds more than 512 spans."""
+    exporter = FlakyExporter()
+    spans = sender(exporter)
+    for _ in range(200):
+        spans.offer(TRACE)
 
-        spans.thread.start()
-        spans.close(60)
+    spans.close(60)
 
-        assert transport.batches == [516, 516, 168]
+    assert sum(exporter.batches) == 200 * SPANS
+    assert max(exporter.batches) <= 512
 
 
-@pytest.mark.parametrize("outcome", [Refusal("no"), RuntimeError("mad"), SystemExit()])
+@pytest.mark.parametrize(
+    "outcome", [SpanExportResult.FAILURE, RuntimeError("mad"), SystemExit()]
+)
 def test_failed_export_is_counted_and_the_next_one_tried(
-    outcome: Refusal | BaseException,
-    caplog: pytest.LogCaptureFixture,
+    outcome: SpanExportResult | BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An transport that fails or raises loses its batch and nothing else."""
-    transport = FlakyTransport(outcome)
-    with sender(transport) as spans:
-        for _ in range(100):
-            spans.offer(TRACE)
-
-        spans.thread.start()
-        spans.close(60)
-
-        counts = spans.counts
-        assert counts.failed == 516
-        assert counts.exported + counts.dropped == 84
-        assert len(warnings(caplog)) == 1
-
-
-def test_passing_refusal_is_followed_by_another_try(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What a busy collector did not take is sent again, and nothing is lost."""
-    monkeypatch.setattr(delivery, "FIRST_PAUSE_SECONDS", 0.001)
-    busy = Refusal("busy", is_passing=True, pause_seconds=0.002)
-    transport = FlakyTransport(busy, busy)
-    with sender(transport) as spans:
+    """An exporter that fails or raises loses its batch and nothing else."""
+    exporter = FlakyExporter(outcome)
+    spans = sender(exporter)
+    for _ in range(200):
         spans.offer(TRACE)
 
-        spans.thread.start()
-        spans.close(60)
+    spans.close(60)
 
-        assert transport.batches == [SPANS] * 3
-        assert spans.counts == Counts(exported=SPANS)
-        assert not warnings(caplog)
-
-
-def test_long_pause_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    """A collector that asks for more time than an export has gets no second try."""
-    transport = FlakyTransport(Refusal("later", is_passing=True, pause_seconds=3600))
-    with sender(transport) as spans:
-        spans.offer(TRACE)
-
-        spans.thread.start()
-        spans.close(60)
-
-        assert transport.batches == [SPANS]
-        assert spans.counts == Counts(failed=SPANS)
-        (line,) = warnings(caplog)
-        assert "later" in line
+    failed, *others = exporter.batches
+    assert spans.counts == Counts(exported=sum(others), failed=failed)
+    assert failed + sum(others) == 200 * SPANS
+    assert len(warnings(caplog)) == 1
 
 
-def test_trace_that_cannot_be_written_harms_no_other(
+def test_trace_that_cannot_be_told_harms_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It is counted with its reason, and its neighbours arrive."""
-    transport = FlakyTransport()
-    with sender(transport) as spans:
-        for trace in (TRACE, MadTrace(), TRACE):
-            spans.offer(trace)
+    spans = sender(FlakyExporter())
+    for trace in (TRACE, MadTrace(), TRACE):
+        spans.offer(trace)
 
-        spans.thread.start()
-        spans.close(60)
+    spans.close(60)
 
-        assert transport.batches == [2 * SPANS]
-        assert spans.counts == Counts(exported=2 * SPANS, failed=3)
-        (line,) = warnings(caplog)
-        assert "ValueError: mad" in line
+    assert spans.counts == Counts(exported=2 * SPANS, failed=3)
+    (line,) = warnings(caplog)
+    assert "ValueError: mad" in line
 
 
 def test_spans_after_the_end_are_dropped() -> None:
     """A closed sender takes nothing, and closing again is no harm."""
-    with sender(FlakyTransport()) as spans:
-        spans.thread.start()
-        spans.close(60)
+    spans = sender(FlakyExporter())
+    spans.start()
+    spans.close(60)
 
-        spans.offer(TRACE)
-        spans.close(60)
+    spans.offer(TRACE)
+    spans.close(60)
 
-        assert spans.counts == Counts(dropped=SPANS)
+    assert spans.counts == Counts(dropped=SPANS)
 
 
 def test_warnings_are_rare(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,9 +1,9 @@
 """How data travels: TLS, compression, headers, and answers of all kinds."""
 
-import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,20 +12,28 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import grpc
 import pytest
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import (
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from hookline.clock import VirtualClock
+import hookline_otel
+from hookline.exceptions import ConfigError
 from hookline_faults.otlp import Identity, Receiver
-from hookline_otel.connecting import make_transport
-from hookline_otel.delivery import Delivery
-from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
-from hookline_otel.outage_log import OutageLog
-from hookline_otel.transport import Refusal, Transport
-from hookline_otel.transport_settings import TransportSettings
+from hookline_otel.endpoint import Endpoint, OtlpProtocol
+from hookline_otel.envelope import Envelope
+from hookline_otel.exporters import Exporters
+from hookline_otel.watch import why_failed
 from hookline_server.listening import bound_port, listen
 
 VARIABLE = "OTEL_EXPORTER_OTLP"
-EMPTY = b""
-"""A request of either signal without anything in it."""
+RESOURCE, SCOPE = Resource({"service.name": "a"}), InstrumentationScope("tests")
 
 
 def endpoint_of(receiver: Receiver) -> Endpoint:
@@ -33,17 +41,24 @@ def endpoint_of(receiver: Receiver) -> Endpoint:
     return Endpoint(receiver.url + path, receiver.protocol)
 
 
-def transport_to(receiver: Receiver, **headers: str) -> Transport:
+def exporter_to(receiver: Receiver, **headers: str) -> SpanExporter:
     return made_to(endpoint_of(receiver), headers or None)
 
 
-def made_to(
-    endpoint: Endpoint,
-    headers: dict[str, str] | None = None,
-    signal: Signal = Signal.TRACES,
-) -> Transport:
-    settings = TransportSettings.read(signal, endpoint, headers, os.environ)
-    return make_transport(signal, endpoint, settings)
+def made_to(endpoint: Endpoint, headers: dict[str, str] | None = None) -> SpanExporter:
+    envelope = Envelope(RESOURCE, SCOPE)
+    [made] = Exporters(headers).of_spans(endpoint, (), envelope)
+    return made
+
+
+def post(exporter: SpanExporter) -> str | None:
+    """Sends one span; why that failed, if it did."""
+    sent = InMemorySpanExporter()
+    provider = TracerProvider(ALWAYS_ON, RESOURCE, shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(sent))
+    provider.get_tracer("tests").start_span("span").end()
+    spans = sent.get_finished_spans()
+    return why_failed(lambda: exporter.export(spans), SpanExportResult.SUCCESS)
 
 
 @pytest.fixture(params=list(OtlpProtocol))
@@ -77,26 +92,27 @@ def test_trusted_collector_is_sent_to_over_tls(
     """The standard's variable names who is trusted."""
     monkeypatch.setenv(f"{VARIABLE}_CERTIFICATE", str(identity.certificate))
     with Receiver(protocol, identity=identity) as receiver:
-        transport = transport_to(receiver)
+        exporter = exporter_to(receiver)
 
-        refusal = transport.post(EMPTY, 30)
+        why = post(exporter)
 
-        transport.close()
-        assert refusal is None
+        exporter.shutdown()
+        assert why is None
         assert len(receiver.inbox.traces) == 1
 
 
 def test_unknown_collector_gets_nothing(
-    protocol: OtlpProtocol, identity: Identity
+    protocol: OtlpProtocol, identity: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is sent to a server with an untrusted certificate."""
+    monkeypatch.setenv(f"{VARIABLE}_TIMEOUT", "1500")
     with Receiver(protocol, identity=identity) as receiver:
-        transport = transport_to(receiver)
+        exporter = exporter_to(receiver)
 
-        refusal = transport.post(EMPTY, 30)
+        why = post(exporter)
 
-        transport.close()
-        assert isinstance(refusal, Refusal)
+        exporter.shutdown()
+        assert why is not None
         assert not receiver.inbox.traces
 
 
@@ -107,12 +123,12 @@ def test_data_is_compressed_if_the_environment_asks(
     """Compressed or not, the collector reads it."""
     monkeypatch.setenv(f"{VARIABLE}_TRACES_COMPRESSION", compression)
     with Receiver(protocol) as receiver:
-        transport = transport_to(receiver)
+        exporter = exporter_to(receiver)
 
-        refusal = transport.post(EMPTY, 30)
+        why = post(exporter)
 
-        transport.close()
-        assert refusal is None
+        exporter.shutdown()
+        assert why is None
         (headers,) = receiver.inbox.headers
         if protocol is OtlpProtocol.HTTP:
             assert headers.get("content-encoding", "none") == compression
@@ -131,11 +147,11 @@ def test_headers_of_the_environment_are_sent(
     monkeypatch.setenv(f"{VARIABLE}_HEADERS", "x-team=shared")
     monkeypatch.setenv(f"{VARIABLE}_TRACES_HEADERS", "x-team=signal")
     with Receiver(protocol) as receiver:
-        transport = transport_to(receiver, **given)
+        exporter = exporter_to(receiver, **given)
 
-        transport.post(EMPTY, 30)
+        post(exporter)
 
-        transport.close()
+        exporter.shutdown()
         (headers,) = receiver.inbox.headers
         assert headers["x-team"] == expected
         assert headers["user-agent"].startswith("hookline-otel/")
@@ -149,12 +165,12 @@ def test_collector_on_this_machine_is_reached_without_a_proxy(
     with listen("127.0.0.1", 0) as free:
         monkeypatch.setenv(name, f"http://127.0.0.1:{bound_port(free)}")
     with Receiver(protocol) as receiver:
-        transport = transport_to(receiver)
+        exporter = exporter_to(receiver)
 
-        refusal = transport.post(EMPTY, 30)
+        why = post(exporter)
 
-        transport.close()
-        assert refusal is None
+        exporter.shutdown()
+        assert why is None
         assert len(receiver.inbox.traces) == 1
 
 
@@ -173,8 +189,9 @@ def test_other_collectors_are_reached_by_the_proxy(
         port = proxy.getsockname()[1]
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
         monkeypatch.setenv("NO_PROXY", exceptions)
-        transport = made_to(Endpoint("http://198.51.100.1:4317", protocol))
-        posting = threading.Thread(target=transport.post, args=(EMPTY, 2))
+        monkeypatch.setenv(f"{VARIABLE}_TIMEOUT", "2000")
+        exporter = made_to(Endpoint("http://198.51.100.1:4317", protocol))
+        posting = threading.Thread(target=post, args=(exporter,))
         posting.start()
         asked = False
         with suppress(BlockingIOError):
@@ -183,45 +200,54 @@ def test_other_collectors_are_reached_by_the_proxy(
             connection, _ = proxy.accept()
             with connection:
                 asked = b"198.51.100.1:4317" in connection.recv(4096)
+        exporter.shutdown()
         posting.join()
-        transport.close()
 
     assert asked is proxied
 
 
-def test_restarted_collector_is_found(protocol: OtlpProtocol) -> None:
+def test_restarted_collector_is_found(
+    protocol: OtlpProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A restart of the collector needs no restart of the engine."""
+    monkeypatch.setenv(f"{VARIABLE}_TIMEOUT", "900")
     with Receiver(protocol) as gone:
-        transport = transport_to(gone)
-        outage = OutageLog(Signal.TRACES, endpoint_of(gone), VirtualClock())
-    refusal = transport.post(EMPTY, 30)
-    assert isinstance(refusal, Refusal)
-    assert refusal.is_passing
-    delivery = Delivery(transport, outage, 30.0)
+        exporter = exporter_to(gone)
+    why = post(exporter)
+    assert why is not None
 
     with Receiver(protocol, port=gone.port) as back:
-        why = delivery.export(bytes)
+        for _ in range(60):  # each export tries again within its own time
+            if (why := post(exporter)) is None:
+                break
 
-        delivery.shutdown()
+        exporter.shutdown()
         assert why is None
         assert len(back.inbox.traces) == 1
 
 
 @pytest.fixture
-def busy_url() -> Iterator[str]:
-    """Of a web server that always asks for another seven seconds."""
+def answers() -> list[tuple[int, str, str]]:
+    """Status, name and value of a header, of each answer of the web server."""
+    return []
 
-    class Busy(BaseHTTPRequestHandler):
+
+@pytest.fixture
+def url(answers: list[tuple[int, str, str]]) -> Iterator[str]:
+    """Of a web server that answers as it is told."""
+
+    class Told(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.send_response(503)
-            self.send_header("Retry-After", "7")
+            status, name, value = answers.pop(0)
+            self.send_response(status)
+            self.send_header(name, value)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Keeps the tests' output clean."""
 
-    with HTTPServer(("127.0.0.1", 0), Busy) as server:
+    with HTTPServer(("127.0.0.1", 0), Told) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -229,17 +255,35 @@ def busy_url() -> Iterator[str]:
         thread.join()
 
 
-def test_retry_after_of_a_busy_server_is_used(busy_url: str) -> None:
-    """The answer is quoted, and the pause that it asks for is known."""
-    endpoint = Endpoint(busy_url, OtlpProtocol.HTTP)
-    transport = made_to(endpoint)
+def test_retry_after_of_a_busy_server_is_used(
+    url: str, answers: list[tuple[int, str, str]]
+) -> None:
+    """What it did not take is sent again, unless that is later than an export lasts."""
+    exporter = made_to(Endpoint(url, OtlpProtocol.HTTP))
+    answers += [(503, "Retry-After", "0"), (429, "Retry-After", "0"), (200, "X", "y")]
 
-    refusal = transport.post(EMPTY, 30)
+    assert post(exporter) is None
 
-    transport.close()
-    assert refusal == Refusal(
-        "503 Service Unavailable", is_passing=True, pause_seconds=7.0
-    )
+    answers.append((503, "Retry-After", "3600"))
+    assert post(exporter) is not None
+    assert not answers
+    exporter.shutdown()
+
+
+@pytest.mark.parametrize(("status", "quoted"), [(404, "404"), (307, "307")])
+def test_what_a_server_answers_is_quoted(
+    url: str, answers: list[tuple[int, str, str]], status: int, quoted: str
+) -> None:
+    """Trying again would not help; redirects are not followed."""
+    exporter = made_to(Endpoint(url, OtlpProtocol.HTTP))
+    answers.append((status, "Location", f"{url}/elsewhere"))
+
+    why = post(exporter)
+
+    exporter.shutdown()
+    assert why is not None
+    assert quoted in why
+    assert not answers
 
 
 def test_server_without_the_service_is_quoted() -> None:
@@ -247,13 +291,26 @@ def test_server_without_the_service_is_quoted() -> None:
     server = grpc.server(ThreadPoolExecutor(1))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    endpoint = Endpoint(f"http://127.0.0.1:{port}", OtlpProtocol.GRPC)
-    transport = made_to(endpoint, signal=Signal.METRICS)
+    exporter = made_to(Endpoint(f"http://127.0.0.1:{port}", OtlpProtocol.GRPC))
 
-    refusal = transport.post(EMPTY, 30)
+    why = post(exporter)
 
-    transport.close()
+    exporter.shutdown()
     server.stop(grace=None).wait()
-    assert refusal is not None
-    assert refusal.why.startswith("UNIMPLEMENTED: ")
-    assert not refusal.is_passing
+    assert why is not None
+    assert "UNIMPLEMENTED" in why
+
+
+@pytest.mark.parametrize("protocol", list(OtlpProtocol))
+def test_missing_exporter_is_one_clear_error(
+    protocol: OtlpProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of gRPC is an extra of this distribution, as it is large."""
+    name = {OtlpProtocol.GRPC: "grpc", OtlpProtocol.HTTP: "http"}[protocol]
+    monkeypatch.delitem(sys.modules, f"hookline_otel.{name}_exporters", raising=False)
+    monkeypatch.delattr(hookline_otel, f"{name}_exporters", raising=False)
+    package = f"opentelemetry.exporter.otlp.proto.{name}"
+    monkeypatch.setitem(sys.modules, f"{package}.trace_exporter", None)
+
+    with pytest.raises(ConfigError, match=f"opentelemetry-exporter-otlp-proto-{name}"):
+        made_to(Endpoint("http://localhost:4317", protocol))

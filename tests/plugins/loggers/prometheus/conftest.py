@@ -52,11 +52,14 @@ from hookline_metrics.connector_events import (
 from hookline_metrics.expert_stats import ExpertStats
 from hookline_metrics.front_end_parts import (
     EngineLink,
+    IgnoredStats,
     LinkStats,
     ObserverStats,
     ParserFailures,
+    ProcessStats,
     ResponseStoreStats,
     ScalingStats,
+    StreamStats,
     UnknownFieldStats,
 )
 from hookline_metrics.grammars import GrammarCompiling, GrammarNews, GrammarStats
@@ -66,6 +69,7 @@ from hookline_metrics.transfer_stats import (
     TransferNews,
     TransferStats,
 )
+from hookline_processes.usage import RoleUsage
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.options import Options
@@ -104,6 +108,22 @@ LANE = LaneStats(
     busy_seconds=0.5,
     breaker="closed",
     last_error=None,
+)
+
+PROCESSES = ProcessStats(
+    roles=(
+        RoleUsage(
+            role="engine-0",
+            engine="0",
+            processes=1,
+            resident_bytes=1 << 20,
+            cpu_seconds=1.5,
+            open_fds=9,
+            threads=5,
+            started_at=1_700_000_000.0,
+        ),
+        RoleUsage(role="text", processes=2, threads=4),
+    )
 )
 
 REQUEST = dataclasses.replace(
@@ -179,9 +199,13 @@ SCHEDULER = SchedulerStats(
     },
 )
 
-PARSERS = ParserFailures(failures=(("tool", "hermes", 4),))
+PARSERS = ParserFailures(
+    failures=(("tool", "hermes", 4),), repairs=(("tool", "hermes", "cut", 3),)
+)
 
+STREAMS = StreamStats(keep_alives=3)
 UNKNOWN_FIELDS = UnknownFieldStats(fields=(("user", 4),))
+IGNORED = IgnoredStats(elements=(("messages", "tool.web_search", 2),))
 
 STORED = ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),))
 PLACED = PlacementStats(requests=(("0", "load", 4),))
@@ -253,8 +277,8 @@ def feed() -> Feed:
         logger.front_end_changed(
             FrontEndChanged(
                 parts=(
-                    *(PARSERS, UNKNOWN_FIELDS, STORED, PLACED, OBSERVED, LINKED),
-                    SCALED,
+                    *(PARSERS, STREAMS, UNKNOWN_FIELDS, IGNORED, STORED, PLACED),
+                    *(OBSERVED, LINKED, SCALED, PROCESSES),
                 )
             )
         )

@@ -102,7 +102,8 @@ def test_hooks_reach_the_page() -> None:
     page = pages.pages["/metrics"](PageRequest(headers={}, query={}))
     lines = page.body.decode().splitlines()
     assert 'vllm:num_requests_running{engine="0",model_name="tiny"} 4.0' in lines
-    in_flight = 'hookline_http_requests_in_flight{method="GET",route="/v1/models"} 2.0'
+    labels = 'method="GET",model_name="demo",route="/v1/models"'
+    in_flight = f"hookline_http_requests_in_flight{{{labels}}} 2.0"
     assert in_flight in lines
 
 

@@ -1,6 +1,6 @@
 """Replies in each format, and what they say."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hookline_chat_formats import (
@@ -14,18 +14,28 @@ from hookline_chat_formats import (
     qwen_coder,
     thinking,
 )
+from hookline_server.replies.failures import FailureCounts
+from hookline_server.replies.guarded_parser import GuardedParser
+from hookline_server.replies.reply_reader import ReplyReader
 from hookline_server.reply_parsing.parts import (
     CallArguments,
     CallBegun,
     Content,
     Part,
     Reasoning,
+    Repair,
 )
 from hookline_server.reply_parsing.reasoning_parser import (
     ReasoningParser,
     ReasoningParserContext,
 )
 from hookline_server.reply_parsing.tool_parser import ToolParser, ToolParserContext
+
+from .newer_formats import (
+    NEWER_REASONING_PARSERS,
+    NEWER_REPLIES,
+    NEWER_TOOL_PARSERS,
+)
 
 TOOLS = ToolParserContext(
     tools={
@@ -76,6 +86,7 @@ TOOL_PARSERS: dict[str, Callable[[ToolParserContext], ToolParser]] = {
     "seed_oss": qwen_coder.SeedParser,
     "step3": qwen_coder.Step3Parser,
     "xlam": hermes.XLamParser,
+    **NEWER_TOOL_PARSERS,
 }
 """Each parser by one of its names."""
 
@@ -84,11 +95,11 @@ REASONING_PARSERS: dict[str, Callable[[ReasoningParserContext], ReasoningParser]
     "ernie45": thinking.ErnieParser,
     "granite": thinking.GraniteParser,
     "hunyuan_a13b": thinking.HunyuanParser,
-    "kimi_k2": thinking.KimiParser,
     "mistral": thinking.MistralThinkingParser,
     "openai_gptoss": harmony.HarmonyReasoningParser,
     "qwen3": thinking.ThinkingParser,
     "seed_oss": thinking.SeedThinkingParser,
+    **NEWER_REASONING_PARSERS,
 }
 
 
@@ -108,7 +119,7 @@ class Said:
     calls: list[tuple[str, str]] = field(default_factory=list)
     ids: list[str | None] = field(default_factory=list)
 
-    def take(self, parts: Iterable[Part]) -> None:
+    def take(self, parts: Iterable[Part | Repair]) -> None:
         for part in parts:
             match part:
                 case Content(text):
@@ -121,6 +132,8 @@ class Said:
                 case CallArguments(text):
                     name, arguments = self.calls[-1]
                     self.calls[-1] = (name, arguments + text)
+                case Repair():
+                    pass
 
 
 def read(parser: ToolParser | ReasoningParser, pieces: Iterable[str]) -> Said:
@@ -130,6 +143,51 @@ def read(parser: ToolParser | ReasoningParser, pieces: Iterable[str]) -> Said:
         said.take(parser.push(piece))
     said.take(parser.finish())
     return said
+
+
+@dataclass(slots=True, kw_only=True)
+class Reply:
+    """A reply that the parsers of a server read.
+
+    Attributes:
+        tool: Name of the tool parser; None for none.
+        reasoning: Name of the parser of reasoning; None for none.
+        prompt_end: The end of the prompt.
+        tools: The functions.
+        counts: What the parsers mended, and their failures.
+    """
+
+    tool: str | None = None
+    reasoning: str | None = None
+    prompt_end: str = ""
+    tools: Mapping[str, Mapping[str, object]] = field(
+        default_factory=lambda: TOOLS.tools
+    )
+    counts: FailureCounts = field(default_factory=FailureCounts)
+
+    def read(self, pieces: Iterable[str]) -> Said:
+        """Returns what a text says that comes in pieces."""
+        reader, said = self._reader(), Said()
+        for piece in pieces:
+            for parts in reader.read(piece, (), bytes):
+                said.take(parts)
+        said.take(reader.finish())
+        return said
+
+    def _reader(self) -> ReplyReader:
+        reasoning = tools = None
+        if self.reasoning is not None:
+            before = ReasoningParserContext(prompt_end=self.prompt_end)
+            parser = REASONING_PARSERS[self.reasoning](before)
+            reasoning = GuardedParser("reasoning", self.reasoning, parser, self.counts)
+        if self.tool is not None:
+            context = ToolParserContext(
+                tools=self.tools,
+                reasoning_ends=() if reasoning is None else reasoning.ends,
+            )
+            finder = TOOL_PARSERS[self.tool](context)
+            tools = GuardedParser("tool", self.tool, finder, self.counts)
+        return ReplyReader(reasoning, tools)
 
 
 def call(name: str, arguments: str) -> tuple[str, str]:
@@ -164,6 +222,7 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
         for name in TOOL_PARSERS
     ],
     *[(name, "", "", []) for name in TOOL_PARSERS],
+    *NEWER_REPLIES,
     # Hermes
     (
         "hermes",
@@ -200,7 +259,7 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
         "hermes",
         'Hm. <tool_call>{"name": "f", "arguments": {"a": "b',
         "Hm.",
-        [call("f", '{"a": "b')],
+        [call("f", '{"a": "b"}')],
     ),
     (
         "hermes",
@@ -254,8 +313,8 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
         "",
         [WEATHER, call("f", NASTY)],
     ),
-    ("mistral", "[TOOL_CALLS] no call", "[TOOL_CALLS] no call", []),
-    ("mistral", "a [TOOL_CALLS][]", "a [TOOL_CALLS][]", []),
+    ("mistral", "[TOOL_CALLS] no call", " no call", []),
+    ("mistral", "a [TOOL_CALLS][]", "a []", []),
     (
         "mistral",
         '[TOOL_CALLS][{"name": "f", "arguments": {}}, {"x": 1}]',
@@ -284,7 +343,7 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
     (
         "deepseek_v31",
         "a <｜tool▁calls▁begin｜>b",
-        "a <｜tool▁calls▁begin｜>b",
+        "a b",
         [],
     ),
     # GLM
@@ -322,7 +381,7 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
         "glm45",
         "<tool_call>get_weather<arg_key>city</arg_key><arg_value>Par",
         "",
-        [call("get_weather", '{"city": "Par')],
+        [call("get_weather", '{"city": "Par"}')],
     ),
     # Qwen3-Coder
     (
@@ -358,7 +417,7 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
         [WEATHER],
     ),
     ("openai", "<|channel|>final<|message|>Hi <b>.<|return|>", "Hi <b>.", []),
-    ("openai", "<|channel|>what", "<|channel|>what", []),
+    ("openai", "<|channel|>what", "what", []),
     # JSON in other tags
     ("granite", f"<|tool_call|>{TWO_OBJECTS}", "", TWO_CALLS),
     ("granite", f"So: <tool_call>{TWO_OBJECTS} end", "So:end", TWO_CALLS),
@@ -381,14 +440,14 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
         "I look.",
         [WEATHER],
     ),
-    ("internlm", "<|action_start|><|plugin|>[]", "<|action_start|><|plugin|>[]", []),
+    ("internlm", "<|action_start|><|plugin|>[]", "[]", []),
     (
         "longcat",
         (
             f"<longcat_tool_call>{JSON_CALL.format('f', NASTY)}"
-            "</longcat_tool_call>\n<longcat_tool_call>\n"
+            "</longcat_tool_call>\n<longcat_tool_call>?\n"
         ),
-        "<longcat_tool_call>\n",
+        "?\n",
         [call("f", NASTY)],
     ),
     ("phi4_mini_json", f"functools{TWO_OBJECTS}", "", TWO_CALLS),
@@ -415,8 +474,8 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
     ),
     (
         "kimi_k2",
-        "a " + KIMI_CALL.format("what", "{}"),
-        "a " + KIMI_CALL.format("what", "{}"),
+        "a " + KIMI_CALL.format("what is it", "{}"),
+        "a what is it{}",
         [],
     ),
     # Parameters in other tags
@@ -451,7 +510,7 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
         "Now.",
         [call("f", '{"a": "5 < 6", "b": [5]}'), call("f", "{}")],
     ),
-    ("deepseek_v32", f"<{DSML}tool_calls>?", f"<{DSML}tool_calls>?", []),
+    ("deepseek_v32", f"<{DSML}tool_calls>?", "?", []),
     (
         "step3",
         (
@@ -501,7 +560,7 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
         "pythonic",
         '[get_weather(city="""Par',
         "",
-        [call("get_weather", '{"city": "Par')],
+        [call("get_weather", '{"city": "Par"}')],
     ),
     (
         "lfm2",

@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.structured_outputs import ReasoningSpan
-from hookline_server.reply_parsing.parts import Content
+from hookline_chat_formats.hf import TemplateReasoningParser
 from hookline_server.reply_parsing.reasoning_parser import (
     ReasoningBeforeGrammar,
     ReasoningParserContext,
 )
 
-from .formats import REASONING_PARSERS, TOOL_PARSERS, TOOLS, Said, read
+from .formats import REASONING_PARSERS, Reply, read
+from .newer_formats import NEWER_REASONING
 from .test_chat_formats_calls import PIECES, cut
 
 ANALYSIS = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"
@@ -29,10 +30,10 @@ TAGS = (
 REPLIES = (
     # parser, end of the prompt, reply, reasoning, content
     ("qwen3", "assistant\n", "<think>\nHm.\n\n</think>\n\nHi.\n", "Hm.", "Hi.\n"),
-    ("qwen3", "assistant\n", "Hi. </think>\n", "", "Hi. </think>\n"),
+    ("qwen3", "assistant\n", "Hi. </think>\n", "", "Hi. "),
     ("qwen3", "assistant\n", " \nHi.", "", " \nHi."),
     ("qwen3", "assistant\n<think>\n", "Hm.</think>Hi.", "Hm.", "Hi."),
-    ("qwen3", "<think>\n\n</think>\n\n", "Hi. <think>", "", "Hi. <think>"),
+    ("qwen3", "<think>\n\n</think>\n\n", "Hi. <think>", "", "Hi. "),
     ("qwen3", "<think>", "Hm. </thin", "Hm. </thin", ""),
     ("qwen3", "<think>", "", "", ""),
     ("qwen3", "", "<think></think>", "", ""),
@@ -60,52 +61,26 @@ REPLIES = (
         "Hm.",
         "Hi.",
     ),
-    ("hunyuan_a13b", "</think>\n", " Hi. </answer>", "", " Hi. </answer>"),
+    ("hunyuan_a13b", "</think>\n", " Hi. </answer>", "", " Hi."),
     ("ernie45", "", "Hm.\n</think>\n\n<response>\nHi.\n</response>\n", "Hm.", "Hi."),
     ("ernie45", "", "Hm.</think>Hi.", "Hm.", "Hi."),
-    # A call ends reasoning without a tag; what only looks like one does not.
-    *[
-        ("qwen3", "<think>\n", f"Hm. {text} x", "Hm.", f"{text} x")
-        for text in (
-            "<tool_call>\n<function=f>",
-            '<tool_call>{"name": "f"}',
-            "<tool_call>f\n<arg_key>a</arg_key>",
-        )
-    ],
-    (
-        "qwen3",
-        "<think>",
-        "In <tool_call> \n{x} <tool_call>.</think>Hi <think>.",
-        "In <tool_call> \n{x} <tool_call>.",
-        "Hi <think>.",
-    ),
-    ("qwen3", "<think>", "Hm <tool_call> \n", "Hm <tool_call>", ""),
-    (
-        "deepseek_r1",
-        "",
-        "Hm.<tool_call>\n<function=f>",
-        "Hm.",
-        "<tool_call>\n<function=f>",
-    ),
-    (
-        "kimi_k2",
-        "",
-        "<think>Hm. <|tool_calls_section_begin|>x",
-        "Hm.",
-        "<|tool_calls_section_begin|>x",
-    ),
+    # Later blocks are reasoning, and stray tags are nothing, but in code.
+    ("qwen3", "<think>", "Hm.</think>Hi <think>So.</think> you.", "Hm.So.", "Hi you."),
+    *NEWER_REASONING,
 )
 
 
 def test_every_installed_parser_is_tested() -> None:
-    """Names of one class are tested once."""
+    """
+    Names of one class are tested once; response templates have tests of their own.
+    """
     classes = {
         each.load()
         for each in entry_points(group="hookline.reasoning_parsers")
         if each.value.startswith("hookline_chat_formats")
     }
 
-    assert classes == set(REASONING_PARSERS.values())
+    assert classes == {*REASONING_PARSERS.values(), TemplateReasoningParser}
     assert {name for name, *_ in REPLIES} == set(REASONING_PARSERS)
 
 
@@ -148,16 +123,16 @@ def test_any_text_says_the_same_however_it_is_cut(
     assert (pieces.reasoning, pieces.content) == (whole.reasoning, whole.content)
 
 
-def test_calls_end_no_reasoning_where_none_is_looked_for() -> None:
+def test_nothing_in_a_structured_output_is_a_tag() -> None:
     """
-    A structured output, or a forced call, begins behind the end of the reasoning only.
+    Behind the reasoning, the text of a structured output or a forced call is kept.
     """
-    context = ReasoningParserContext(prompt_end="<think>", may_call=False)
-    reasoning = "Hm. <tool_call><function=f> So."
+    context = ReasoningParserContext(prompt_end="<think>", is_structured=True)
+    content = '{"a": "<think></think>"}</think>'
 
-    said = read(REASONING_PARSERS["qwen3"](context), [f"{reasoning}</think>{{}}"])
+    said = read(REASONING_PARSERS["qwen3"](context), [f"Hm.</think>{content}"])
 
-    assert (said.reasoning, said.content) == (reasoning, "{}")
+    assert (said.reasoning, said.content) == ("Hm.", content)
 
 
 def test_reasoning_is_known_while_it_lasts() -> None:
@@ -213,21 +188,15 @@ def test_a_grammar_learns_where_reasoning_ends(
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_calls_behind_reasoning_of_gpt_oss_are_found(size: int) -> None:
     """
-    The reasoning parser passes messages with a recipient on to the tool parser.
+    The two parsers of this format find the same reasoning and content together.
     """
     text = (
         f'{ANALYSIS}{CALL}{{"a": 1}}<|call|><|start|>assistant{ANALYSIS}'
         "<|channel|>final<|message|>Hi.<|return|>"
     )
-    reasoning = REASONING_PARSERS["openai_gptoss"](ReasoningParserContext())
-    tools, said = TOOL_PARSERS["openai"](TOOLS), Said()
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
 
-    for start in range(0, len(text), size):
-        for part in reasoning.push(text[start : start + size]):
-            said.take(tools.push(part.text) if isinstance(part, Content) else [part])
-    for part in reasoning.finish():
-        said.take(tools.push(part.text) if isinstance(part, Content) else [part])
-    said.take(tools.finish())
+    said = Reply(tool="openai", reasoning="openai_gptoss").read(pieces)
 
     assert said.reasoning == "Hm.Hm."
     assert said.calls == [("f", '{"a": 1}')]

@@ -58,6 +58,10 @@ OPENINGS: Mapping[str, str] = {
     "deepseek_v3": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"
     "weather\n",
     "deepseek_v31": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather",
+    "plamo3": (
+        "<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|>"
+        "<|plamo:begin_tool_name:plamo|>weather"
+    ),
 }
 """How a call of the strict function begins; what follows is up to the tag."""
 LIKELY = b'"}],:</>\n'
@@ -125,6 +129,8 @@ def calls_of(name: str, text: str) -> tuple[str, list[tuple[str, Any]]]:
                 calls.append((function, ""))
             case CallArguments(more):
                 calls[-1] = (calls[-1][0], calls[-1][1] + more)
+            case _:
+                pass
     return content, [(function, json.loads(given)) for function, given in calls]
 
 

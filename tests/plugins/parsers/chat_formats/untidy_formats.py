@@ -29,7 +29,7 @@ UNTIDY_REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
     (
         "hermes",
         f'<tool_call>{ONE_OBJECT} {{"a": 1}}</tool_call>',
-        ' {"a": 1}</tool_call>',
+        ' {"a": 1}',
         [WEATHER],
     ),
     (  # the last brace is missing

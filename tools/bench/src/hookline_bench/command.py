@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-from hookline.did_you_mean import unknown
+from hookline_registry.spelling import unknown
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.output import say
 
@@ -12,6 +12,7 @@ BENCHMARKS: Mapping[str, str] = {
     "throughput": "requests and tokens per second, offline",
     "serve": "any server with the OpenAI API under load",
     "startup": "time until a server is ready, cold and warm",
+    "sweep": "steps of growing batches, and where they saturate, offline",
     "compare": "what changed between two results",
 }
 

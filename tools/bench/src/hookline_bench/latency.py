@@ -30,6 +30,7 @@ from hookline_offline.llm import LLM
 from hookline_server.cli.output import say
 
 DESCRIPTION = "Measures the latency of one batch of requests, offline."
+ALIASES = {"--input-tokens": "--input-len", "--output-tokens": "--output-len"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,7 @@ class Batch:
 def run(argv: list[str]) -> int:
     """Measures and reports."""
     settings, config, arguments = read_offline(
-        "latency", DESCRIPTION, argv, LatencySettings
+        "latency", DESCRIPTION, argv, LatencySettings, ALIASES
     )
     if "config.cache.enable_prefix_caching" not in arguments.given:
         # Every batch has the same prompts, which would be computed only once.

@@ -1,7 +1,7 @@
 """An engine in this process, for the benchmarks that need no server."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -26,17 +26,27 @@ def read_offline(
     description: str,
     argv: Sequence[str],
     kind: type[T],
+    aliases: Mapping[str, str],
 ) -> tuple[T, EngineConfig, Arguments]:
-    """Reads a benchmark's settings and the engine's configuration."""
+    """Reads a benchmark's settings and the engine's configuration.
+
+    `aliases` are other names of options, with leading dashes.
+    """
     arguments = read_arguments(
         f"bench {name}",
         description,
         [*derived(kind, "bench"), *engine_options()],
-        argv,
+        [_respelt(word, aliases) for word in argv],
         default_loggers=(),
     )
     config = engine_config(arguments, in_process=True)
     return arguments.make("bench", kind), config, arguments
+
+
+def _respelt(word: str, aliases: Mapping[str, str]) -> str:
+    flag, equals, value = word.partition("=")
+    known = aliases.get(flag.replace("_", "-"))
+    return word if known is None else f"{known}{equals}{value}"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from hookline_bench.serve_numbers import serve_numbers
 from hookline_bench.serve_report import ServeReport, details
 from hookline_bench.serve_settings import ServeSettings
 from hookline_bench.server_pages import first_model, page_or_none
+from hookline_bench.server_start import started
 from hookline_bench.spec_decode import (
     SpecDecodeCounts,
     growth,
@@ -34,7 +36,10 @@ from hookline_server.cli.output import complain, say
 
 FAILED = 1
 MOST_ERRORS = 10
-DESCRIPTION = "Measures a server with the OpenAI API under load."
+DESCRIPTION = (
+    "Measures a server with the OpenAI API under load: one that runs, or one that it "
+    "starts with the options of `hookline serve` behind `--`."
+)
 
 SERVE_OPTIONS = tuple(derived(ServeSettings, "bench"))
 
@@ -43,10 +48,24 @@ _OBJECTIVE = re.compile(r"\w+:.*")
 
 def run(argv: list[str]) -> int:
     """Measures and reports; returns 1 if no request succeeded."""
+    argv, serve_argv = divided(argv)
     parser = make_parser("bench serve", DESCRIPTION, SERVE_OPTIONS)
     given = parse(parser, joined_objectives(argv))
     settings = Arguments(given, ()).make("bench", ServeSettings)
-    return asyncio.run(_bench(settings))
+    if serve_argv is None:
+        return asyncio.run(_bench(settings))
+    if settings.is_addressed:
+        raise ConfigError("base-url", "is that of the server which `--` starts")
+    with started(serve_argv, settings.start_seconds, os.environ) as server:
+        return asyncio.run(_bench(replace(settings, base_url=server.url)))
+
+
+def divided(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
+    """Returns what precedes `--`, and the options of a server behind it, if any."""
+    if "--" not in argv:
+        return [*argv], None
+    place = argv.index("--")
+    return [*argv[:place]], [*argv[place + 1 :]]
 
 
 def joined_objectives(argv: Sequence[str]) -> list[str]:

@@ -1,14 +1,14 @@
 """The settings of `hookline bench serve`."""
 
+import math
 from dataclasses import dataclass
 
 from hookline.config.options import check_options, option, section
 from hookline.config.readers import parse_object
-from hookline.did_you_mean import unknown
 from hookline.exceptions import ConfigError
 from hookline_bench.arrivals import Arrivals
 from hookline_bench.client import ENDPOINTS, Backend
-from hookline_bench.datasets.settings import DatasetName, DatasetSettings
+from hookline_bench.datasets.settings import DatasetSettings
 from hookline_bench.options import DISABLE_TQDM, NUM_PROMPTS, PROMPTS
 from hookline_bench.random_prompts import PromptShape
 from hookline_bench.result_settings import ResultSettings
@@ -22,9 +22,11 @@ from hookline_processes.addresses import (
     url_of,
 )
 from hookline_processes.proxies import proxy_for
+from hookline_registry.spelling import unknown
 
 OBJECTIVES = ("ttft", "tpot", "e2el")
 
+_HOST, _PORT = "127.0.0.1", 8000
 _SERVER = "server"
 _LOAD = "load"
 _REPORT = "report"
@@ -42,11 +44,11 @@ class ServeSettings:
         metavar="URL",
     )
     host: str = option(
-        "Host of the server.", default="127.0.0.1", group=_SERVER, read=read_host
+        "Host of the server.", default=_HOST, group=_SERVER, read=read_host
     )
     port: int = option(
         "Port of the server.",
-        default=8000,
+        default=_PORT,
         group=_SERVER,
         minimum=1,
         maximum=LARGEST_PORT,
@@ -179,17 +181,11 @@ class ServeSettings:
             raise ConfigError(given, str(error)) from error
         if self.prompt_token_ids and self.backend is Backend.OPENAI_CHAT:
             raise ConfigError("prompt-token-ids", "chat requests can only carry text")
-        self._check_dataset()
-        self._check_numbers()
-
-    def _check_dataset(self) -> None:
-        name = self.dataset.name
         if self.dataset.has_times and not self.arrivals.is_at_once:
-            detail = f"the requests of {name} have times of their own"
+            detail = f"the requests of {self.dataset.name} have times of their own"
             raise ConfigError("request-rate", detail)
-        if name is not DatasetName.RANDOM and self.shape != PromptShape():
-            detail = f"{name} has lengths of its own and takes no --random-… options"
-            raise ConfigError("dataset-name", detail)
+        self.dataset.check_shape(self.shape)
+        self._check_numbers()
 
     def _check_numbers(self) -> None:
         for name in self.percentile_metrics:
@@ -204,6 +200,16 @@ class ServeSettings:
                 raise ConfigError("goodput", detail)
             if most < 0:
                 raise ConfigError("goodput", f"{name} must be at least 0")
+
+    @property
+    def is_addressed(self) -> bool:
+        """Whether the address of a server is given."""
+        return bool(self.base_url) or (self.host, self.port) != (_HOST, _PORT)
+
+    @property
+    def start_seconds(self) -> float:
+        """How long to wait for a server that is started here."""
+        return self.ready_check_timeout or math.inf
 
     @property
     def root(self) -> str:

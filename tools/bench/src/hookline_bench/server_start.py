@@ -33,6 +33,24 @@ CACHE_VARIABLES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server that is ready.
+
+    Attributes:
+        port: Its port on this machine.
+        seconds: Time from its command to its readiness.
+    """
+
+    port: int
+    seconds: float
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://{HOST}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """Duration of a start, in seconds.
 
@@ -70,6 +88,19 @@ def cold_start(argv: Sequence[str], most_seconds: float) -> Start:
 def _start(
     argv: Sequence[str], environment: Mapping[str, str], most_seconds: float
 ) -> Start:
+    with started(argv, most_seconds, environment) as server:
+        return Start(seconds=server.seconds, phases=_phases(server.port))
+
+
+@contextmanager
+def started(
+    argv: Sequence[str], most_seconds: float, environment: Mapping[str, str]
+) -> Iterator[Server]:
+    """Runs a server with these options for a block of code, once it is ready.
+
+    Raises:
+        UsageError: The server ends, or is not ready in time.
+    """
     port = _free_port()
     command = python_command("-m", "hookline_server", "serve", *argv)
     # The last ones win.
@@ -85,8 +116,7 @@ def _start(
                         f"the server is not ready after {most_seconds:g} s"
                     )
                 time.sleep(POLL_SECONDS)
-            seconds = time.perf_counter() - began
-            return Start(seconds=seconds, phases=_phases(port))
+            yield Server(port=port, seconds=time.perf_counter() - began)
 
 
 @contextmanager

@@ -8,10 +8,8 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from hookline.exceptions import ConfigError
-from hookline_bench.datasets.custom import custom_prompts
 from hookline_bench.datasets.mooncake import read_trace, seconds_of, trace_prompts
-from hookline_bench.datasets.settings import DatasetName
-from hookline_bench.datasets.sharegpt import sharegpt_prompts
+from hookline_bench.datasets.reading import file_prompts
 from hookline_bench.random_prompts import (
     Prompt,
     PromptShape,
@@ -46,7 +44,7 @@ def make_workload(
         ConfigError: The dataset cannot be read, or is empty.
     """
     warmups = 1 + settings.num_warmups
-    if settings.dataset.name is DatasetName.RANDOM:
+    if settings.dataset.is_random:
         count = settings.num_prompts + warmups
         made = _random(settings, settings.shape, count, tokenizer, source)
         prompts, others = made[:-warmups], made[-warmups:]
@@ -80,18 +78,12 @@ def _read(
 ) -> tuple[list[Prompt], list[float] | None]:
     """Returns the prompts of the dataset, and their times if it has any."""
     dataset, count = settings.dataset, settings.num_prompts
-    path = str(dataset.path)
-    if dataset.name is DatasetName.MOONCAKE:
-        lines = read_trace(path, count)
+    if dataset.has_times:
+        lines = read_trace(str(dataset.path), count)
         has_ids = settings.prompt_token_ids
         prompts = trace_prompts(lines, tokenizer, settings.seed, has_ids=has_ids)
         return prompts, seconds_of(lines, dataset.slowdown)
-    if dataset.name is DatasetName.SHAREGPT:
-        found = sharegpt_prompts(path, tokenizer, dataset.sharegpt_output_len)
-    else:
-        length = dataset.custom_output_len
-        found = custom_prompts(path, tokenizer, settings.backend, length)
-    prompts = list(islice(found, count))
+    prompts = list(islice(file_prompts(dataset, tokenizer, settings.backend), count))
     if settings.prompt_token_ids:
         prompts = [_with_ids(prompt, tokenizer) for prompt in prompts]
     return prompts, None

@@ -53,9 +53,9 @@ _HEALTH = (
         severity=Severity.CRITICAL,
         summary=f"The {_WHERE} violates conservation of {{{{ $labels.kind }}}}: "
         "residue {{ $value }}.",
-        next_step="This is a bug in Hookline; requests or KV blocks may leak. Report "
-        "it with the log and a scrape of /metrics; restart if the KV cache "
-        "fills up.",
+        next_step="This is a bug in Hookline, or in a plugin's engine; requests or KV "
+        "blocks may leak. Report it with the log and a scrape of /metrics; restart if "
+        "the KV cache fills up.",
     ),
 )
 

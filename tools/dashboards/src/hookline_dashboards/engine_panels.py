@@ -115,6 +115,20 @@ def scheduler(make: StandardPanels) -> Row:
             make.rates("Engine stalls", "hookline_engine_stalls"),
             make.rates("Engine restarts", "hookline_engine_restarts"),
             make.each("Saturation by component", "hookline_saturation_part_ratio"),
+            make.each(
+                "Requests per second at capacity",
+                "hookline_capacity_requests_per_second",
+            ),
+            make.each(
+                "Concurrent requests that it can serve",
+                "hookline_capacity_concurrent_requests",
+            ),
+            make.each(
+                "Latency to expect at the present load",
+                "hookline_predicted_time_to_first_token_seconds",
+                "hookline_predicted_inter_token_seconds",
+            ),
+            make.each("Error of these estimates", "hookline_capacity_error_ratio"),
             make.each("Sleep state", "hookline_engine_sleep_state"),
             make.distribution(
                 "Duration of sleep and wake-up", "hookline_sleep_operation_seconds"

@@ -25,6 +25,7 @@ _ROWS = (
     server_panels.plugins,
 )
 
+_LAST = "likewise"
 _IN_INFO = "constant, and a label of `hookline_engine_info`"
 
 NOT_SHOWN: Mapping[str, str] = {
@@ -32,9 +33,13 @@ NOT_SHOWN: Mapping[str, str] = {
     "hookline_kv_pool_blocks": _IN_INFO,
     "hookline_context_length_tokens": _IN_INFO,
     "hookline_kv_capacity_bytes": "constant",
+    "hookline_process_start_time_seconds": "constant",
     "hookline_engine_stalled": "`hookline_engine_up` is 0 meanwhile",
     "hookline_request_last_scheduled_seconds": "queue time and time preempted are "
     "shown apart",
+    "hookline_request_last_prefill_seconds": _LAST,
+    "hookline_request_last_decode_seconds": _LAST,
+    "hookline_request_last_inference_seconds": _LAST,
 }
 """Metrics without a panel, and why."""
 

@@ -1,6 +1,6 @@
 """Rows about the HTTP server and the loggers."""
 
-from hookline_dashboards.panel import Alarm, Row
+from hookline_dashboards.panel import Alarm, Panel, Row
 from hookline_dashboards.standard_panels import StandardPanels
 
 
@@ -24,7 +24,12 @@ def http(make: StandardPanels) -> Row:
             make.rates("Time spent tokenizing", "hookline_text_seconds"),
             make.rates("Text processes replaced", "hookline_text_process_restarts"),
             make.rates("Failures of reply parsers", "hookline_reply_parser_failures"),
+            make.rates("Repairs of replies", "hookline_reply_repairs"),
+            make.rates("Signs of life of streams", "hookline_stream_keep_alives"),
             make.rates("Unknown fields", "hookline_request_unknown_fields"),
+            make.rates(
+                "Ignored parts of requests", "hookline_request_ignored_elements"
+            ),
             make.each("Stored responses", "hookline_stored_responses"),
             make.each("Memory of stored responses", "hookline_stored_response_bytes"),
             make.rates(
@@ -36,44 +41,57 @@ def http(make: StandardPanels) -> Row:
             make.each("Memory left", "hookline_memory_headroom_bytes"),
             make.each("Memory in use", "hookline_memory_used_bytes"),
             make.rates("Kills for lack of memory", "hookline_out_of_memory_kills"),
-            make.rates(
-                "Dropped messages to and from engines",
-                "hookline_transport_messages_dropped",
-            ),
-            make.rates("Requests sent to engines", "hookline_requests_placed"),
-            make.totals("Engines by state", "hookline_engines"),
+            make.each("Memory by role", "hookline_process_resident_memory_bytes"),
+            make.rates("Processor time by role", "hookline_process_cpu_seconds"),
+            make.each("Descriptors by role", "hookline_process_open_fds"),
             make.each(
-                "Engines wanted", "hookline_engines_wanted", "hookline_engines_limit"
+                "Processes and threads by role",
+                "hookline_processes",
+                "hookline_process_threads",
             ),
-            make.rates("Choices of a number of engines", "hookline_scaling_decisions"),
-            make.rates(
-                "Engines added, removed and not started",
-                "hookline_engines_added",
-                "hookline_engines_removed",
-                "hookline_engine_starts_failed",
-            ),
-            make.rates(
-                "Time spent starting engines beside others",
-                "hookline_engine_start_seconds",
-            ),
-            make.rates(
-                "Requests of dead engines that moved",
-                "hookline_requests_moved",
-                "hookline_requests_taken_over",
-            ),
-            make.each("Engines of other machines", "hookline_engine_machine_info"),
-            make.each(
-                "Round trip to other machines",
-                "hookline_engine_link_round_trip_seconds",
-            ),
-            make.rates(
-                "Lost connections to other machines", "hookline_engine_link_losses"
-            ),
-            make.rates("Engines that joined", "hookline_engine_link_joins"),
-            make.rates(
-                "Refused connections of other machines",
-                "hookline_transport_connections_refused",
-            ),
+            *_engines(make),
+        ),
+    )
+
+
+def _engines(make: StandardPanels) -> tuple[Panel, ...]:
+    """What the server says of the engines it sends requests to."""
+    return (
+        make.rates(
+            "Dropped messages to and from engines",
+            "hookline_transport_messages_dropped",
+        ),
+        make.rates("Requests sent to engines", "hookline_requests_placed"),
+        make.totals("Engines by state", "hookline_engines"),
+        make.each(
+            "Engines wanted", "hookline_engines_wanted", "hookline_engines_limit"
+        ),
+        make.rates("Choices of a number of engines", "hookline_scaling_decisions"),
+        make.rates(
+            "Engines added, removed and not started",
+            "hookline_engines_added",
+            "hookline_engines_removed",
+            "hookline_engine_starts_failed",
+        ),
+        make.rates(
+            "Time spent starting engines beside others",
+            "hookline_engine_start_seconds",
+        ),
+        make.rates(
+            "Requests of dead engines that moved",
+            "hookline_requests_moved",
+            "hookline_requests_taken_over",
+        ),
+        make.each("Engines of other machines", "hookline_engine_machine_info"),
+        make.each(
+            "Round trip to other machines",
+            "hookline_engine_link_round_trip_seconds",
+        ),
+        make.rates("Lost connections to other machines", "hookline_engine_link_losses"),
+        make.rates("Engines that joined", "hookline_engine_link_joins"),
+        make.rates(
+            "Refused connections of other machines",
+            "hookline_transport_connections_refused",
         ),
     )
 
@@ -83,6 +101,7 @@ def plugins(make: StandardPanels) -> Row:
         title="Loggers",
         panels=(
             make.each("Queued batches", "hookline_logger_lane_depth"),
+            make.each("Missing on this page", "hookline_page_behind_seconds"),
             make.rates("Delivered batches", "hookline_logger_delivered_batches"),
             make.rates(
                 "Dropped batches",

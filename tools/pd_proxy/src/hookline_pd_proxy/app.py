@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from hookline_pd_proxy.instance import Instance, Role
+from hookline_pd_proxy.instances_file import InstancesFile
 from hookline_pd_proxy.numbers import CONTENT_TYPE, Numbers
 from hookline_pd_proxy.pool import Pool, Pools
 from hookline_pd_proxy.proxy import Proxy
@@ -32,6 +33,7 @@ PROXY: web.AppKey[Proxy] = web.AppKey("hookline_route_proxy", Proxy)
 POOLS: web.AppKey[Pools] = web.AppKey("hookline_route_pools", Pools)
 _SETTINGS: web.AppKey[RouteSettings] = web.AppKey("hookline_route", RouteSettings)
 _TRACING: web.AppKey[Tracing] = web.AppKey("hookline_route_tracing", Tracing)
+_FILE: web.AppKey[InstancesFile] = web.AppKey("hookline_route_file", InstancesFile)
 _NUMBERS: web.AppKey[Numbers] = web.AppKey("hookline_route_numbers", Numbers)
 
 
@@ -48,7 +50,8 @@ def create_route(
         tracing: Makes its spans; None follows the options.
 
     Raises:
-        ConfigError: Spans cannot be sent as the options say.
+        ConfigError: Spans cannot be sent as the options say, or the file of instances
+            names none.
     """
     guard = BrowserGuard(settings.host, settings.pages)
     app = web.Application(
@@ -59,6 +62,10 @@ def create_route(
     app[_SETTINGS], app[_TRACING] = settings, tracing or Tracing.of(settings)
     app[_NUMBERS] = Numbers()
     app[POOLS] = Pools(_pool(Role.PREFILL, settings), _pool(Role.DECODE, settings))
+    if settings.instances_file is not None:
+        file = InstancesFile(settings.instances_file, settings.poll_seconds)
+        file.apply(app[POOLS])
+        app[_FILE] = file
     app.cleanup_ctx.append(_connected)
     app.on_response_prepare.append(shape_error)
     app.on_response_prepare.append(echo_request_id)
@@ -85,7 +92,13 @@ async def _connected(app: web.Application) -> AsyncIterator[None]:
     settings, pools = app[_SETTINGS], app[POOLS]
     async with (
         new_session(settings.connect_timeout) as session,
-        watched(pools.instances, session, settings.poll_seconds, settings.instance_key),
+        watched(
+            pools,
+            session,
+            settings.poll_seconds,
+            settings.instance_key,
+            app.get(_FILE),
+        ),
     ):
         proxy = Proxy(pools, Upstream(session), settings, app[_NUMBERS], app[_TRACING])
         app[PROXY] = proxy

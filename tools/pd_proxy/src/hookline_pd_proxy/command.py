@@ -61,8 +61,9 @@ async def _serve(listening: socket, settings: RouteSettings) -> None:
 
 
 def _run_demo(arguments: Arguments, rest: Sequence[str]) -> None:
-    if {"route.prefill", "route.decode"} & arguments.given.keys():
-        raise UsageError("--demo cannot be combined with --prefill and --decode")
+    named = {"route.prefill", "route.decode", "route.instances_file"}
+    if named & arguments.given.keys():
+        raise UsageError("--demo cannot be combined with instances of your own")
     # Their ports follow from the proxy's port, which is not known yet.
     later = {"route.decode": ["http://127.0.0.1"]}
     asked = Arguments({**arguments.given, **later}, ()).make("route", RouteSettings)
@@ -107,6 +108,7 @@ def _teller(listening: socket, settings: RouteSettings) -> Callable[[], None]:
         f"Hookline {__version__} routes",
         *(f"  prefill  {each}" for each in settings.prefill),
         *(f"  decode   {each}" for each in settings.decode),
+        *([f"  file     {file}"] if (file := settings.instances_file) else []),
         f"  API      {root}/v1",
         f"  metrics  {root}/metrics",
         f"  health   {root}/health",

@@ -26,7 +26,7 @@ HOP_BY_HOP = frozenset(
 """RFC 9110, 7.6.1, and the rest of RFC 2616, 13.5.1."""
 
 ID = "X-Request-Id"
-TRACEPARENT = "traceparent"
+CONTEXT = ("traceparent", "tracestate")
 
 OWN_OF_REQUESTS = frozenset(
     {"content-length", "expect", "host", ID.lower(), ROUTER_KEY.lower()}
@@ -39,7 +39,7 @@ OWN_OF_ANSWERS = frozenset({"content-length", ID.lower()})
 def request_headers(request: web.Request, instance_key: str | None) -> Headers:
     """Returns the headers for an instance: the client's, and the request's id.
 
-    Authorization, `traceparent` and `tracestate` are among them. The proxy's own key
+    Authorization and trace headers are among them. The proxy's own key
     stands beside the client's, whose tenant and limits count.
     """
     headers = _passed(request.headers, OWN_OF_REQUESTS)
@@ -54,14 +54,15 @@ def answer_headers(headers: Mapping[str, str]) -> Headers:
     return _passed(headers, OWN_OF_ANSWERS)
 
 
-def traced(headers: Headers, traceparent: str | None) -> Headers:
+def traced(headers: Headers, parent: Mapping[str, str]) -> Headers:
     """Returns the headers with another parent of the instance's span, if there is one.
 
-    `tracestate` goes on as it came.
+    Its trace context stands in place of the client's, whose `tracestate` is in it.
     """
-    if traceparent is None:
+    if not parent:
         return headers
-    return [*without(headers, TRACEPARENT), (TRACEPARENT, traceparent)]
+    kept = [each for each in headers if each[0].lower() not in {*parent, *CONTEXT}]
+    return [*kept, *parent.items()]
 
 
 def without(headers: Headers, name: str) -> Headers:

@@ -66,6 +66,8 @@ class Instance:
         self._load: Load | None = None
         self._reported_at = 0.0
         self._in_flight_then = 0
+        self._busy_seconds = 0.0
+        self._changed_at = clock()
         self._errors = 0
 
     @property
@@ -87,14 +89,29 @@ class Instance:
         load = self._known_load
         return 0.0 if load is None else load.kv_usage
 
+    @property
+    def saturation(self) -> float | None:
+        """How near it is to its saturation point; None if no recent value is known."""
+        load = self._known_load
+        return None if load is None else load.saturation
+
+    @property
+    def busy_seconds(self) -> float:
+        """Time that the proxy's requests have been there, in sum."""
+        return self._busy_seconds + self.in_flight * (self._clock() - self._changed_at)
+
     @contextmanager
     def used(self) -> Iterator[None]:
         """Counts a request as in flight."""
-        self.in_flight += 1
+        self._change(1)
         try:
             yield
         finally:
-            self.in_flight -= 1
+            self._change(-1)
+
+    def _change(self, by: int) -> None:
+        self._busy_seconds, self._changed_at = self.busy_seconds, self._clock()
+        self.in_flight += by
 
     def record_load(self, load: Load | None) -> None:
         """Records the reported load, or None if it has no such page."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
 _SAMPLE = re.compile(r"(?P<name>[a-z:_]+)(?:\{[^\n]*\})? (?P<value>\S+)")
 _LENGTH = re.compile(
@@ -16,6 +17,7 @@ DIALECTS = (
 """Names of the running and waiting requests; the first pair on the page counts."""
 
 USAGES = ("hookline_kv_cache_usage_ratio", "vllm:kv_cache_usage_perc")
+SATURATION = "hookline_saturation_ratio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,13 @@ class Load:
         kv_usage: Fraction of the KV cache in use, of the fullest engine.
         max_model_len: Maximum number of tokens of a sequence; None if the page does not
             say.
+        saturation: Saturation of the mean engine; None if the page does not say.
     """
 
     requests: float
     kv_usage: float
     max_model_len: int | None = None
+    saturation: float | None = None
 
 
 def read_load(page: str) -> Load | None:
@@ -41,7 +45,13 @@ def read_load(page: str) -> Load | None:
         if all(name in found for name in names):
             usages = [max(found[name]) for name in USAGES if name in found]
             requests = sum(sum(found[name]) for name in names)
-            return Load(requests, max(usages, default=0), _max_model_len(page))
+            of_engines = found.get(SATURATION)
+            return Load(
+                requests,
+                max(usages, default=0),
+                _max_model_len(page),
+                fmean(of_engines) if of_engines else None,
+            )
     return None
 
 
@@ -52,7 +62,7 @@ def _max_model_len(page: str) -> int | None:
 
 def _samples(page: str) -> Mapping[str, list[float]]:
     """Returns the values of all series with these names."""
-    read = {*USAGES, *(name for names in DIALECTS for name in names)}
+    read = {SATURATION, *USAGES, *(name for names in DIALECTS for name in names)}
     found: dict[str, list[float]] = {}
     for line in page.splitlines():
         match = _SAMPLE.match(line)

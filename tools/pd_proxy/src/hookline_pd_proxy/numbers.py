@@ -102,6 +102,7 @@ class Numbers:
         self._releases: Counter[Release] = Counter()
         self._prefill = Histogram(SECONDS)
         self._first_token = Histogram(SECONDS)
+        self._whole = Histogram(SECONDS)
 
     def ended(self, endpoint: Endpoint, outcome: Outcome) -> None:
         """Counts a finished request."""
@@ -114,6 +115,10 @@ class Numbers:
     def first_token(self, seconds: float) -> None:
         """Records the time to a stream's first event, from its request's arrival."""
         self._first_token.observe(seconds)
+
+    def completed(self, seconds: float) -> None:
+        """Records the time of a completed request, from arrival to its last byte."""
+        self._whole.observe(seconds)
 
     def released(self, outcome: Release) -> None:
         """Counts the end of a release."""
@@ -160,6 +165,13 @@ class Numbers:
             self._first_token.samples(),
         )
         yield Family(
+            "request_seconds",
+            "histogram",
+            "Time from a completed request's arrival to the end of its response, in "
+            "seconds.",
+            self._whole.samples(),
+        )
+        yield Family(
             "releases_total",
             "counter",
             "Number of releases of KV that no decode instance took, by outcome.",
@@ -198,6 +210,35 @@ def _states(instances: Sequence[Instance]) -> Iterator[Family]:
         "gauge",
         "Number of the proxy's open requests at the instance.",
         (("", labels, each.in_flight) for labels, each in named),
+    )
+    yield Family(
+        "busy_seconds_total",
+        "counter",
+        "Time of the proxy's requests at the instance, in sum; its rate is their mean "
+        "number.",
+        (("", labels, each.busy_seconds) for labels, each in named),
+    )
+    yield Family(
+        "instance_requests",
+        "gauge",
+        "Running and waiting requests of the instance, those of others included.",
+        (("", labels, each.requests) for labels, each in named),
+    )
+    yield Family(
+        "instance_kv_cache_usage_ratio",
+        "gauge",
+        "Fraction of the instance's KV cache in use.",
+        (("", labels, each.kv_usage) for labels, each in named),
+    )
+    yield Family(
+        "instance_saturation_ratio",
+        "gauge",
+        "Load of the instance relative to its saturation point, if it tells.",
+        (
+            ("", labels, each.saturation)
+            for labels, each in named
+            if each.saturation is not None
+        ),
     )
 
 

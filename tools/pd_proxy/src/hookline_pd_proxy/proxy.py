@@ -124,7 +124,7 @@ class Proxy:
 
     def _headers(self, request: web.Request, span: RouteSpan) -> Headers:
         headers = request_headers(request, self._settings.instance_key)
-        return traced(headers, span.traceparent)
+        return traced(headers, span.headers)
 
     async def _prefilled(
         self,
@@ -181,6 +181,8 @@ class Proxy:
             if not self._open_requests:
                 self._is_quiet.set()
             self._numbers.ended(endpoint, outcome)
+            if outcome is Outcome.COMPLETED and endpoint is not Endpoint.OTHER:
+                self._numbers.completed(time.perf_counter() - arrived_at)
             if forwarding.first_event_at is not None and endpoint is not Endpoint.OTHER:
                 self._numbers.first_token(forwarding.first_event_at - arrived_at)
             span.end(outcome, forwarding.response, forwarding.instance)

@@ -18,6 +18,7 @@ from hookline_server.settings import MEBIBYTE
 ROUTE = "route"
 TRACES_OPTION = "otlp-traces-endpoint"
 INSTANCES = "instances"
+FILE_OPTION = "instances-file"
 
 
 def urls(text: str) -> list[str]:
@@ -59,6 +60,13 @@ class RouteSettings:
         metavar="URLS",
         read=urls,
         commas=True,
+    )
+    instances_file: str | None = option(
+        "JSON file with the lists prefill and decode of URLs, in place of these two "
+        "options; it is read again when it changes.",
+        default=None,
+        group=INSTANCES,
+        metavar="FILE",
     )
     instance_key: str | None = option(
         "API key of the instances with which the proxy reads their metrics and may "
@@ -162,10 +170,19 @@ class RouteSettings:
         check_options(self)
         if self.instance_key == "":
             raise ConfigError("instance-key", "must not be empty")
-        if not self.decode:
-            raise ConfigError("decode", "must name at least one instance")
-        _check_urls("prefill", self.prefill)
-        _check_urls("decode", self.decode)
+        if self.instances_file is not None:
+            if self.prefill or self.decode:
+                raise ConfigError(FILE_OPTION, "excludes --prefill and --decode")
+            return
+        check_instances(self.prefill, self.decode)
+
+
+def check_instances(prefill: list[str], decode: list[str]) -> None:
+    """Raises `ConfigError` unless these are the URLs of instances."""
+    if not decode:
+        raise ConfigError("decode", "must name at least one instance")
+    _check_urls("prefill", prefill)
+    _check_urls("decode", decode)
 
 
 def _check_urls(option: str, urls: list[str]) -> None:

@@ -1,17 +1,20 @@
-"""Sends the proxy's spans by OTLP, as the logger `otel` does."""
+"""Sends the proxy's spans as the logger `otel` does."""
 
 import os
 from dataclasses import dataclass
 
-from hookline_otel.connecting import make_delivery
-from hookline_otel.endpoint import Signal, find_endpoint
-from hookline_otel.envelope import Envelope
-from hookline_otel.options import Semconv
+from opentelemetry.trace import SpanKind
+
+from hookline.config import EngineConfig
+from hookline.payloads import LoggerContext
+from hookline_otel.building import make_span_sender
+from hookline_otel.ids import find_parent, span_number, trace_number
+from hookline_otel.options import Options
 from hookline_otel.phases import Phase
-from hookline_otel.queue_sender import SPANS, QueueSender
-from hookline_otel.resource import make_resource, make_scope
-from hookline_otel.spans import Pairs, Root, SpanKind, encode_trace
-from hookline_otel.trace_context import find_parent
+from hookline_otel.resource import make_resource
+from hookline_otel.span_sender import HostSpanSender, SpanSender
+from hookline_otel.tracing import Pairs, Trace
+from hookline_pd_proxy.instance import Role
 from hookline_pd_proxy.tracing import TRACED, FinishedSpan
 
 SERVICE = "hookline-route"
@@ -27,20 +30,29 @@ class _RouteTrace:
     def num_parts(self) -> int:
         return 1 + len(self.span.phases)
 
-    def encode(self) -> list[bytes]:
+    def described(self) -> Trace:
         span = self.span
-        root = Root(
+        trace_id = trace_number(span.trace_id)
+        return Trace(
             name=f"{span.method} {span.route}",
             start=span.began_at,
             end=span.ended_at,
-            trace_id=bytes.fromhex(span.trace_id),
-            span_id=bytes.fromhex(span.span_id),
-            parent=find_parent(span.context, span.trace_id),
+            trace_id=trace_id,
+            span_id=span_number(span.span_id),
+            parent=find_parent(span.context, trace_id),
             kind=SpanKind.SERVER,
             attributes=self._attributes(),
             error=None if span.outcome in TRACED else span.outcome.value,
+            phases=self._phases(),
         )
-        return encode_trace(root, [Phase(*phase) for phase in span.phases])
+
+    def _phases(self) -> list[Phase]:
+        """The phases; the decode continues what the prefill has computed."""
+        phases = [Phase(*phase) for phase in self.span.phases]
+        names = [each.name for each in phases]
+        if Role.PREFILL in names and names[-1] != Role.PREFILL:
+            phases[-1] = phases[-1]._replace(follows=names.index(Role.PREFILL))
+        return phases
 
     def _attributes(self) -> Pairs:
         span = self.span
@@ -53,9 +65,9 @@ class _RouteTrace:
 
 
 class _Sender:
-    """Queues spans for the exporter's thread."""
+    """Makes spans, which the SDK's thread exports."""
 
-    def __init__(self, sender: QueueSender[bytes]) -> None:
+    def __init__(self, sender: SpanSender | HostSpanSender) -> None:
         self._sender = sender
 
     def offer(self, span: FinishedSpan) -> None:
@@ -65,19 +77,18 @@ class _Sender:
         self._sender.close(seconds)
 
 
-def make_sender(url: str) -> _Sender:
-    """Starts to send spans; standard environment variables say how.
+def make_sender(url: str) -> _Sender | None:
+    """Starts to send spans, as standard environment variables say; None if not at all.
 
     Raises:
         ConfigError: The address or an environment variable is invalid.
     """
     given = {"traces_endpoint": url}
-    endpoint = find_endpoint(Signal.TRACES, given, os.environ, "route")
-    assert endpoint is not None  # as one is given
-    delivery = make_delivery(Signal.TRACES, endpoint, None)
+    context = LoggerContext(name="route", config=EngineConfig(), options=given)
+    options = Options.read(context, os.environ)
     named = os.environ.get("OTEL_SERVICE_NAME")
-    resource = make_resource(None if named else SERVICE)
-    envelope = Envelope(resource, make_scope(Semconv.GENAI))
-    sender = QueueSender(delivery, envelope.wrap, SPANS)
-    sender.thread.start()
+    sender = make_span_sender(options, make_resource(None if named else SERVICE))
+    if sender is None:  # OTEL_SDK_DISABLED
+        return None
+    sender.start()
     return _Sender(sender)

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from hookline.exceptions import ConfigError
 from hookline.frontend.trace_context import span_ids
+from hookline.frozen import EMPTY
 from hookline.request import RequestFacts
 from hookline_pd_proxy.instance import Instance
 from hookline_pd_proxy.numbers import Outcome
@@ -72,10 +73,12 @@ class RouteSpan:
         self._sender = sender
 
     @property
-    def traceparent(self) -> str | None:
-        """The header that makes this span the parent of an instance's, or None."""
+    def headers(self) -> Mapping[str, str]:
+        """The headers that make this span the parent of an instance's, if it is one."""
         span = self._span
-        return f"00-{span.trace_id}-{span.span_id}-01" if span.trace_id else None
+        if not span.trace_id:
+            return EMPTY
+        return trace_rules().headers(span.trace_id, span.span_id, span.context)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -130,14 +133,17 @@ class Tracing:
             reason = f"requires hookline-otel, which cannot be imported: {error}"
             raise ConfigError(TRACES_OPTION, reason) from error
         sender = make_sender(settings.otlp_traces_endpoint)
-        return cls(sender, settings.trace_ratio)
+        asked = trace_rules().ratio
+        ratio = settings.trace_ratio
+        return cls(sender, ratio if asked is None else min(ratio, asked))
 
     def begin(self, request: web.Request) -> RouteSpan:
         """Begins the span of a request, by its client's decision if there is one."""
         trace_id, span_id = "", ""
-        context = trace_rules().context(request.headers)
+        found = trace_rules().trace_of(request.headers)
+        context = found.context
         if self._sender is not None:
-            facts = RequestFacts(trace_context=context)
+            facts = RequestFacts(trace_context=context, trace_id=found.trace_id)
             trace_id, span_id = span_ids(facts, self._ratio)
         resource = request.match_info.route.resource
         span = FinishedSpan(

@@ -1,13 +1,17 @@
 """Polls the instances' health and load."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import aiohttp
 
+from hookline.exceptions import ConfigError
 from hookline_pd_proxy.instance import Instance
+from hookline_pd_proxy.instances_file import InstancesFile
 from hookline_pd_proxy.load import Load, read_load
+from hookline_pd_proxy.pool import Pools
 from hookline_pd_proxy.upstream import CANNOT_CONNECT, UPSTREAM_ERRORS
 
 LOOK_SECONDS = 5.0
@@ -15,25 +19,65 @@ LOOK_SECONDS = 5.0
 
 MOST_PAGE_BYTES = 8 * 1024 * 1024
 
+logger = logging.getLogger(__name__)
+
 
 @asynccontextmanager
 async def watched(
-    instances: Iterable[Instance],
+    pools: Pools,
     session: aiohttp.ClientSession,
     poll_seconds: float,
     key: str | None = None,
+    file: InstancesFile | None = None,
 ) -> AsyncIterator[None]:
-    """Polls the instances until the block ends; `key` opens their metrics."""
-    tasks = [
-        asyncio.create_task(_watch(each, session, poll_seconds, key))
-        for each in instances
-    ]
+    """Polls the instances until the block ends.
+
+    Args:
+        pools: The instances.
+        session: What to ask them with.
+        poll_seconds: Time between two polls.
+        key: Opens their metrics.
+        file: Says which instances there are; None if that does not change.
+    """
+    tasks: dict[Instance, asyncio.Task[None]] = {}
+
+    def follow() -> None:
+        for gone in tasks.keys() - set(pools.instances):
+            tasks.pop(gone).cancel()
+        for each in set(pools.instances) - tasks.keys():
+            watching = _watch(each, session, poll_seconds, key)
+            tasks[each] = asyncio.create_task(watching)
+
+    follow()
+    following = asyncio.create_task(_follow(file, pools, poll_seconds, follow))
     try:
         yield
     finally:
-        for task in tasks:
+        every = (following, *tasks.values())
+        for task in every:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*every, return_exceptions=True)
+
+
+async def _follow(
+    file: InstancesFile | None,
+    pools: Pools,
+    poll_seconds: float,
+    changed: Callable[[], None],
+) -> None:
+    complaint = ""
+    while file is not None:
+        await asyncio.sleep(poll_seconds)
+        try:
+            if file.apply(pools):
+                names = ", ".join(each.name for each in pools.instances)
+                logger.info("the instances are: %s", names)
+                changed()
+                complaint = ""
+        except ConfigError as error:
+            if str(error) != complaint:
+                complaint = str(error)
+                logger.error("the instances stay as they are: %s", complaint)  # noqa: TRY400
 
 
 async def _watch(

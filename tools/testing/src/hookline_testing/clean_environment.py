@@ -48,7 +48,8 @@ class CleanEnvironment:
         options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
         call([*pip, "install", *options, *wheels], cwd=self.folder)
         site = sysconfig.get_path("purelib", "venv", {"base": str(self.folder)})
-        (Path(site) / "others.pth").write_text(str(self._packages_of_others()), "utf-8")
+        others = "\n".join(map(str, self._packages_of_others()))
+        (Path(site) / "others.pth").write_text(others, "utf-8")
 
     def command(self, name: str) -> Path:
         """Path of a command of the environment."""
@@ -59,16 +60,20 @@ class CleanEnvironment:
         """All that a command of the environment printed; it must succeed."""
         return call([self.command(command), *arguments], cwd=cwd or self.folder)
 
-    def _packages_of_others(self) -> Path:
-        """A folder of links, so that not even the metadata of ours is seen."""
-        folder = self.folder / "others"
-        folder.mkdir()
+    def _packages_of_others(self) -> list[Path]:
+        """Folders of links, so that not even the metadata of ours is seen.
+
+        One for each folder on the path: parts of a namespace package may be in several.
+        """
+        folders = []
         for site in (Path(each) for each in sys.path if each.endswith("-packages")):
+            folder = self.folder / f"others-{len(folders)}"
+            folder.mkdir()
             for path in site.iterdir():
-                link = folder / path.name
-                if not (path.name.startswith(_OURS) or link.exists()):
-                    link.symlink_to(path)
-        return folder
+                if not path.name.startswith(_OURS):
+                    (folder / path.name).symlink_to(path)
+            folders.append(folder)
+        return folders
 
 
 def call(

@@ -65,7 +65,7 @@ class Suite:
         lines = [f"| | {heads} |", "|---" * (len(self.clients) + 1) + "|"]
         for feature, words in self.features.items():
             marks = ("✓" if feature in each.features else "" for each in self.clients)
-            lines.append(f"| {words} | {' | '.join(marks)} |")
+            lines.append(f"| {words} |{'|'.join(marks)}|")
         return "\n".join(lines)
 
 

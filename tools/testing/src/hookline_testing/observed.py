@@ -19,7 +19,7 @@ from hookline.finish_cause import Aborted, Failed
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.output_processor import OutputProcessor
-from hookline.frontend.text_stream import StopString, TextStream
+from hookline.frontend.text_stream import StopScope, StopSearch, TextStream
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_values import SamplingValues
 from hookline.stats.finished_request import FinishedRequest
@@ -56,11 +56,17 @@ class FrontEndClock:
         self._engine.sleep(seconds)
 
 
-def letters(request: GenerateRequest) -> list[TextStream]:
+def letters(
+    request: GenerateRequest, scope: StopScope = StopSearch
+) -> list[TextStream]:
     """The text streams of a request's completions, of letters."""
-    stop = [StopString(text) for text in request.params.stop]
+    stop = request.params.stop
     return [
-        TextStream(LetterDetokenizer(), stop, include_stop=False, min_tokens=0)
+        TextStream(
+            LetterDetokenizer(),
+            scope(stop, include_stop=False) if stop else None,
+            min_tokens=0,
+        )
         for _ in range(request.params.n)
     ]
 

@@ -28,7 +28,8 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.observing import Observing
+from hookline.frontend.observing import Observing, TellFirst
+from hookline.frontend.text_stream import StopScope, StopSearch
 from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
@@ -86,6 +87,7 @@ class FakeStream:
     cause: str | None = None
     is_over: bool = False
     output_tokens: int = 0
+    searches: list[StopSearch] = field(default_factory=list)
 
     @property
     def prompt(self) -> list[int]:
@@ -134,7 +136,27 @@ class FakeStream:
             total += len(piece)
             self.output_tokens = total * self.params.n
             self.is_over = number + 1 == len(pieces)
-            yield self._output(piece, total, is_first=number == 0)
+            text = self._searched(piece) if self.searches else piece
+            yield self._output(text, total, is_first=number == 0)
+            if self.is_over:
+                return
+
+    def scope_stops(self, scope: StopScope) -> None:
+        """From now on, stop strings end this stream."""
+        params = self.params
+        keeps = params.include_stop_str_in_output
+        self.searches.append(scope(params.stop, include_stop=keeps))
+
+    def _searched(self, piece: str) -> str:
+        (search,) = self.searches
+        text = search.push(piece, can_stop=True)
+        if self.is_over and search.found is None:
+            text += search.flush(can_stop=True)
+        if search.found is not None:
+            self.is_over = True
+            self.engine.stop_reason = search.found
+            self.engine.finish_reason = FinishReason.STOP
+        return text
 
     def abort(self, cause: str) -> None:
         if self.is_open:
@@ -247,6 +269,9 @@ class FakeEngine:
         needs_records: Whether the server passes on the records of its log.
         logged: The records of the log.
         reported: Set at each report.
+        settled: Loggers that got all before a page of theirs was made.
+        unconfirmed_ends: When completions ended that it has not confirmed, by id.
+        tell_first: What the server tells before a page is made.
         transfer_params: Parameters of its KV connector for clients.
         metrics: Metrics of its requests.
         chats: Messages of each rendered conversation.
@@ -294,6 +319,9 @@ class FakeEngine:
         self.logged: list[RecordsLogged] = []
         self.parts: list[FrontEndPart] = []
         self.reported = asyncio.Event()
+        self.settled: list[str] = []
+        self.unconfirmed_ends: dict[int, int] = {}
+        self.tell_first: TellFirst | None = None
         self.transfer_params: dict[str, object] | None = None
         self.metrics: RequestMetrics | None = None
         self.is_draining = False
@@ -453,7 +481,10 @@ class FakeEngine:
             "records_logged": self.needs_records,
         }[hook]
 
-    def add_routes(self, routes_of: RoutesOf) -> None:
+    def add_routes(
+        self, routes_of: RoutesOf, tell_first: TellFirst | None = None
+    ) -> None:
+        self.tell_first = tell_first
         for path, handler in self.pages.items():
             routes_of("fake").get(path, handler)
         registry = PluginRegistry("hookline", hookspecs)
@@ -461,6 +492,10 @@ class FakeEngine:
             name = f"logger {index}"
             registry.register(logger, name)
             registry.call_one(name, "add_routes", routes=routes_of(name))
+
+    def settle(self, logger: str) -> float:
+        self.settled.append(logger)
+        return 0.0
 
     def http_answered(self, answered: HttpAnswered) -> None:
         self.answered.append(answered)
@@ -471,6 +506,9 @@ class FakeEngine:
 
     def report(self, read: Callable[[], FrontEndPart]) -> None:
         self.parts.append(read())
+
+    def report_changes(self) -> None:
+        """Does nothing: all was passed on."""
 
     async def drain(self, timeout_seconds: float) -> bool:
         self.is_draining = True

@@ -14,13 +14,27 @@ _TOOL_MARKS: _Marks = (
     ("<seed:tool_call>", ("seed_oss",)),
     ("<minimax:tool_call>", ("minimax_m2",)),
     ("<longcat_tool_call>", ("longcat",)),
+    ("<dots_function_call>", ("dots",)),
+    ("]<]minimax[>[", ("minimax_m3",)),
+    ("｜DSML｜ invoke", ("deepseek_v41",)),
     ("｜DSML｜", ("deepseek_v32",)),
     ("<｜tool▁sep｜>", ("deepseek_v31", "deepseek_v3")),
     ("<|tool_call_begin|>", ("kimi_k2",)),
     ("<|tool_call_start|>", ("lfm2",)),
+    ("<|tool_call>", ("gemma4",)),
+    ("<start_function_call>", ("functiongemma",)),
+    ("<|tools_prefix|>", ("apertus",)),
+    ("<|role_sep|>", ("gigachat3",)),
+    ("<|START_TEXT|>", ("cohere_command4",)),
+    ("<|START_ACTION|>", ("cohere_command3",)),
+    ("plamo:begin_tool_request", ("plamo3",)),
+    ("<|open|>", ("kimi_k3",)),
     ("<|channel|>", ("openai",)),
     ("[TOOL_CALLS]", ("mistral",)),
+    ("<tool_sep", ("hy_v3",)),
+    ("<arg_key:", ("hy_v4",)),
     ("<arg_key>", ("glm45",)),
+    ("<function name=", ("minicpm5",)),
     ("<function=", ("qwen3_coder",)),
     ("<function_calls>", ("olmo3",)),
     ("<tool_calls>", ("hunyuan_a13b",)),
@@ -36,8 +50,16 @@ _TOOL_MARKS: _Marks = (
 one that is found tells."""
 _REASONING_MARKS: _Marks = (
     ("<seed:think>", ("seed_oss",)),
+    ("<mm:think>", ("minimax_m3",)),
     ("[THINK]", ("mistral",)),
     ("<|channel|>", ("openai_gptoss",)),
+    ("<|channel>", ("gemma4",)),
+    ("<|open|>", ("kimi_k3",)),
+    ("<|START_TEXT|>", ("cohere_command4",)),
+    ("<|START_THINKING|>", ("cohere_command3",)),
+    ("<|inner_prefix|>", ("apertus",)),
+    ("plamo:begin_think", ("plamo3",)),
+    ("<think:", ("hy_v4",)),
     ("Here is my thought process", ("granite",)),
     ("</think>", ("qwen3", "deepseek_r1")),
 )
@@ -81,10 +103,19 @@ def examine_tokenizer(
         tokens=tokens,
         special=tuple(sorted(tokenizer.special_texts)[:_MOST_SPECIAL]),
         has_chat_template=template is not None,
-        tool_parsers=_marked(_TOOL_MARKS, template or ""),
-        reasoning_parsers=_marked(_REASONING_MARKS, template or ""),
+        tool_parsers=_marked(_TOOL_MARKS, template or "")
+        or _described(tokenizer, "tool_calls"),
+        reasoning_parsers=_marked(_REASONING_MARKS, template or "")
+        or _described(tokenizer, "thinking", "reasoning_content"),
     )
 
 
 def _marked(marks: _Marks, template: str) -> tuple[str, ...]:
     return next((names for mark, names in marks if mark in template), ())
+
+
+def _described(tokenizer: Tokenizer, *fields: str) -> tuple[str, ...]:
+    """Names the general parser if a response template has one of these fields."""
+    given = getattr(tokenizer.inner, "response_template", None)
+    named = given.get("fields") if isinstance(given, dict) else None
+    return ("hf",) if named and any(field in named for field in fields) else ()

@@ -41,8 +41,8 @@ class KVTransferConfig:
     """The KV connector, the direction of its transfers and their timeouts.
 
     Attributes:
-        kv_connector: Name in the entry-point group `hookline.connectors`, or one of
-            vLLM's in `VLLM_NAMES`.
+        kv_connector: Name in the entry-point group `hookline.connectors`; one of vLLM's
+            in `VLLM_NAMES` becomes ours.
         kv_role: A producer loads nothing, a consumer saves nothing.
         kv_load_failure_policy: Recompute the blocks of a failed load, or fail the
             request.
@@ -68,6 +68,14 @@ class KVTransferConfig:
     def __post_init__(self) -> None:
         if not isinstance(self.kv_connector, str) or not self.kv_connector:
             raise ConfigError(OPTION, "kv_connector must name an installed connector")
+        connector = VLLM_NAMES.get(self.kv_connector, self.kv_connector)
+        object.__setattr__(self, "kv_connector", connector)
+        for name, kind in (
+            ("kv_role", KVRole),
+            ("kv_load_failure_policy", LoadFailurePolicy),
+        ):
+            value = one_of(OPTION, name, kind, getattr(self, name))
+            object.__setattr__(self, name, value)
         for name in (
             "kv_load_timeout_seconds",
             "kv_save_timeout_seconds",
@@ -104,18 +112,4 @@ class KVTransferConfig:
         check_keys(OPTION, given, [each.name for each in fields(cls)], hint=hint)
         if "kv_connector" not in given:
             raise ConfigError(OPTION, "kv_connector is missing")
-        values = dict(given)
-        values["kv_connector"] = _own_name(given["kv_connector"])
-        for name, kind in (
-            ("kv_role", KVRole),
-            ("kv_load_failure_policy", LoadFailurePolicy),
-        ):
-            if name in values:
-                values[name] = one_of(OPTION, name, kind, values[name])
-        return cls(**values)  # type: ignore[arg-type]
-
-
-def _own_name(connector: object) -> object:
-    if isinstance(connector, str):
-        return VLLM_NAMES.get(connector, connector)
-    return connector
+        return cls(**given)  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ class CompilerProcess:
         self._process = Supervised(
             "hookline_background_compiling.process",
             name="the kernel compiler",
+            role="compiler",
             environment={**os.environ, **_SINGLE_THREAD},
             output=Output.NONE if is_background else Output.OUTPUT,
         )

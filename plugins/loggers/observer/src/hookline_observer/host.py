@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from hookline.frontend.observation import Observers
+from hookline_observer.asked_front_ends import AskedFrontEnds
 from hookline_observer.clients import ObservedClient
 from hookline_observer.link import OBSERVER
 from hookline_observer.merging import MergedNotices
@@ -20,6 +21,7 @@ from hookline_observer.messages import (
     Leave,
     Notices,
     ToFrontEnd,
+    Told,
     ToObserver,
 )
 from hookline_process_engine.ipc import IpcTransport, ipc_address
@@ -76,6 +78,8 @@ class ObserverHost:
         self._clients: dict[int, ObservedClient] = {}
         self._flushes = threading.Semaphore(_MOST_FLUSHES)
         self._reported_at = time.monotonic()
+        self._asked = AskedFrontEnds(self._reply)
+        observers.tell_first = self._asked.ask
 
     @property
     def is_left(self) -> bool:
@@ -99,6 +103,11 @@ class ObserverHost:
         self._transport.close(0.5)
 
     def _take(self, index: int, message: ToObserver) -> None:
+        self._receive(index, message)
+        if index in self._clients:
+            self._asked.heard(index)
+
+    def _receive(self, index: int, message: ToObserver) -> None:
         if isinstance(message, Join):
             if self._client(index, message.pid) is not None:
                 self._reply(index, self._alive)
@@ -108,6 +117,8 @@ class ObserverHost:
                 self._take_notices(client, message)
         elif (known := self._clients.get(index)) is None:
             return
+        elif isinstance(message, Told):
+            self._asked.told(index, message)
         elif isinstance(message, Flush):
             self._start_flush(index, message)
         elif isinstance(message, Leave):
@@ -174,6 +185,7 @@ class ObserverHost:
         client.close()
         self._transport.disconnect(Party(Role.CLIENT, client.index))
         self._merged.leave(client.index, is_reported=is_reported)
+        self._asked.left(client.index)
 
     def _reply(self, index: int, message: ToFrontEnd) -> None:
         self._mailbox.post(Party(Role.CLIENT, index), message, waits=False)

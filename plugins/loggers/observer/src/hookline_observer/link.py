@@ -3,27 +3,32 @@
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 
 import msgspec
 
 from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.exceptions import HooklineError
-from hookline.frontend.observing import ObserverAddress
+from hookline.frontend.observing import ObserverAddress, TellFirst
 from hookline.pages import PageRoute
 from hookline_observer.messages import (
     Alive,
     EncodedNotices,
     Flush,
+    Flushed,
     Join,
     Leave,
+    Tell,
     ToFrontEnd,
+    Told,
 )
 from hookline_observer.outbox import Outbox
 from hookline_process_engine.ipc import IpcTransport, ipc_address
 from hookline_process_engine.mailbox import Mailbox
 from hookline_process_engine.transport import Party, Role
 from hookline_processes.forked_children import release_folder_in_forked_children
+from hookline_registry import Failure, isolate
 
 OBSERVER = Party(Role.OBSERVER, 0)
 
@@ -34,7 +39,7 @@ _IDLE_SECONDS = 0.5
 _JOIN_SECONDS = 0.25
 _END_SECONDS = 5.0
 """Time for the thread to send what waits; it waits for nothing else."""
-_FLUSH_LOOK_SECONDS = 0.01
+_LISTEN_SECONDS = 60.0
 _MOST_FRAMES = 16
 """Frames that the transport may hold; what waits beyond them waits in the outbox."""
 
@@ -48,8 +53,12 @@ class ObserverSilentError(HooklineError):
 class ObserverLink:
     """Sends an outbox to the observer process, in a thread of its own.
 
+    Another thread listens, so that what the process asks for is sent at once.
+
     Attributes:
         outbox: What waits to be sent.
+        tell_first: Called before `Told` is sent, in the listening thread; None if all
+            that happens is put into the outbox at once.
     """
 
     def __init__(
@@ -72,23 +81,26 @@ class ObserverLink:
             clock: The system's if None.
         """
         self.outbox = outbox
+        self.tell_first: TellFirst | None = None
         self._linger_seconds = linger_seconds
         self._begin_again = begin_again
         self._clock = clock or SystemClock()
         self._connect(address)
         self._alive: Alive | None = None
         self._heard_at = self._joined_at = self._clock.now()
-        self._is_silent = False
+        self._is_silent = self._is_closing = False
         self._pending: set[int] = set()
         self._complete: dict[int, bool] = {}
-        self._unsent_flushes: list[Flush] = []
+        self._unsent: list[Flush | Told] = []
         self._last_flush = 0
         self._answered = threading.Condition()
-        self._is_closing = False
-        self._thread = threading.Thread(
-            target=self._run, name="hookline-observer-link", daemon=True
-        )
-        self._thread.start()
+        self._heard: deque[Alive | Flushed] = deque()
+        self._threads = [
+            threading.Thread(target=run, name=f"hookline-observer-{name}", daemon=True)
+            for name, run in (("link", self._run), ("listen", self._listen))
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def _connect(self, address: ObserverAddress) -> None:
         me = Party(Role.CLIENT, address.index)
@@ -102,6 +114,7 @@ class ObserverLink:
         release_folder_in_forked_children(address.folder)
         there = ipc_address(address.folder, OBSERVER)
         self._transport.connect(OBSERVER, there, max_waiting=_MOST_FRAMES)
+        self._transport.bell = self._bell = os.eventfd(0, os.EFD_CLOEXEC)
 
     @property
     def silence(self) -> str | None:
@@ -130,7 +143,7 @@ class ObserverLink:
             self._last_flush += 1
             number = self._last_flush
             self._pending.add(number)
-            self._unsent_flushes.append(Flush(number, timeout_seconds))
+            self._unsent.append(Flush(number, timeout_seconds))
             self.outbox.hurry()
             self._answered.wait_for(
                 lambda: number not in self._pending, timeout_seconds
@@ -144,22 +157,23 @@ class ObserverLink:
             return
         self._is_closing = True
         self.outbox.hurry()
-        self._thread.join(_END_SECONDS)
+        os.eventfd_write(self._bell, 1)
+        for thread in self._threads:
+            thread.join(_END_SECONDS)
         self._mailbox.post(OBSERVER, Leave(), waits=False)
         self._transport.close(linger_seconds)
+        os.close(self._bell)
 
     def _run(self) -> None:
         is_last = False
         while not is_last:
             is_last = self._is_closing  # all that came before is sent once more
             is_sent = self._is_joined() and self._send_waiting()
-            self._listen()
+            self._take_heard()
             self._notice_silence()
             if is_last:
                 return
-            if self._pending:
-                self.outbox.pause(_FLUSH_LOOK_SECONDS)
-            elif is_sent:
+            if is_sent:
                 self.outbox.wait(_IDLE_SECONDS, self._linger_seconds)
             else:
                 self.outbox.pause(self._linger_seconds)
@@ -175,7 +189,9 @@ class ObserverLink:
         return False
 
     def _send_waiting(self) -> bool:
-        """Sends all notices, then the wishes to flush; False if there is no room."""
+        """Sends all notices, then what must follow them; False if there is no room."""
+        with self._answered:  # before the notices, which are there by now
+            following, self._unsent = self._unsent, []
         while waiting := self.outbox.drain():
             age = (self._clock.now() - waiting[0].since) / NANOSECONDS
             frame = EncodedNotices(
@@ -186,16 +202,36 @@ class ObserverLink:
             )
             if not self._mailbox.post(OBSERVER, frame, waits=False):
                 self.outbox.put_first(waiting)
+                with self._answered:
+                    self._unsent[:0] = following
                 return False
-        with self._answered:
-            flushes, self._unsent_flushes = self._unsent_flushes, []
-        for flush in flushes:
-            self._mailbox.post(OBSERVER, flush, waits=False)
+        for each in following:
+            self._mailbox.post(OBSERVER, each, waits=False)
         return True
 
     def _listen(self) -> None:
-        while (mail := self._mailbox.receive(0)) is not None:
-            message = mail.message
+        """The listening thread: has what is asked for sent, and notes the rest."""
+        while not self._is_closing:
+            if (mail := self._mailbox.receive(_LISTEN_SECONDS)) is None:
+                continue
+            if isinstance(mail.message, Tell):
+                self._tell(mail.message)
+            else:
+                self._heard.append(mail.message)
+            self.outbox.hurry()
+
+    def _tell(self, tell: Tell) -> None:
+        behind: float | Failure = 0.0
+        if self.tell_first is not None:
+            behind = isolate(self.tell_first, tell.seconds)
+        if isinstance(behind, Failure):  # the server is being closed
+            behind = tell.seconds
+        with self._answered:
+            self._unsent.append(Told(tell.number, behind))
+
+    def _take_heard(self) -> None:
+        while self._heard:
+            message = self._heard.popleft()
             self._heard_at = self._clock.now()
             if isinstance(message, Alive):
                 self._take_alive(message)

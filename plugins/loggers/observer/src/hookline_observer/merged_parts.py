@@ -18,14 +18,17 @@ from hookline_metrics.front_end_parts import (
     EngineHealth,
     EngineLink,
     EventLoopStats,
+    IgnoredStats,
     LinkStats,
     LogStats,
     MemoryStats,
     ObserverStats,
     ParserFailures,
+    ProcessStats,
     ResponseStoreStats,
     ScalingStats,
     ServerAddress,
+    StreamStats,
     TextQueueStats,
     TextStats,
     UnknownFieldStats,
@@ -102,6 +105,8 @@ def part_key(part: FrontEndPart) -> Key:
         return EngineHealth, part.engine_index
     if isinstance(part, SleepOperation):
         return SleepOperation, part.operation
+    if isinstance(part, ProcessStats):
+        return ProcessStats, part.are_elsewhere
     return type(part), None
 
 
@@ -139,6 +144,7 @@ _AT_REST: Mapping[type, Callable[..., FrontEndPart]] = {
     ApiKeyStats: lambda _: ApiKeyStats(),
     EventLoopStats: lambda part: replace(part, lag_seconds=0.0),
     MemoryStats: lambda part: replace(part, headroom_bytes=None, used_bytes=None),
+    ProcessStats: lambda part: replace(part, roles=()),
     LinkStats: _links_at_rest,
     EngineHealth: _healthy,
     SleepOperation: lambda part: replace(part, in_flight=0, seconds=None),
@@ -218,6 +224,7 @@ def _links(one: LinkStats, other: LinkStats) -> LinkStats:
             joined=known.joined + each.joined,
             lost=known.lost + each.lost,
             round_trip_seconds=known.round_trip_seconds or each.round_trip_seconds,
+            processes=known.processes or each.processes,
         )
     return LinkStats(
         engines=tuple(engines.values()), refused=one.refused + other.refused
@@ -257,11 +264,15 @@ _ADD: Mapping[type, Callable[..., FrontEndPart]] = {
     ConnectionStats: _sums,
     TextStats: _texts,
     ParserFailures: _sums,
+    StreamStats: _sums,
     UnknownFieldStats: _sums,
+    IgnoredStats: _sums,
     ResponseStoreStats: _sums,
     ApiKeyStats: lambda one, other: max(one, other, key=_staleness),
     EventLoopStats: _loops,
     MemoryStats: _memory,
+    # The front end that owns all processes tells of them.
+    ProcessStats: lambda one, other: one if one.roles else other,
     TransportStats: _sums,
     LinkStats: _links,
     PlacementStats: _sums,

@@ -189,11 +189,24 @@ class Flush(msgspec.Struct, frozen=True, tag=True, array_like=True):
     timeout_seconds: float
 
 
+class Told(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The reply to `Tell`, after the notices of what had happened.
+
+    Attributes:
+        number: That of the `Tell`.
+        behind_seconds: Age of the oldest news that there was no time to tell; 0 if
+            there is none.
+    """
+
+    number: int
+    behind_seconds: float
+
+
 class Leave(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A front end ends, as planned."""
 
 
-ToObserver = Join | Notices | Flush | Leave
+ToObserver = Join | Notices | Flush | Told | Leave
 
 
 class Alive(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -221,7 +234,19 @@ class Flushed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     is_complete: bool
 
 
-ToFrontEnd = Alive | Flushed
+class Tell(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Asks a front end to send at once what has happened, since a page is to be made.
+
+    Attributes:
+        number: Comes back in `Told`.
+        seconds: How long the front end may wait for what it does not know yet.
+    """
+
+    number: int
+    seconds: float
+
+
+ToFrontEnd = Alive | Flushed | Tell
 
 
 class Begin(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from hookline.frontend.observing import (
     OUTPUT_HOOKS,
     REQUEST_HOOKS,
     ObserverAddress,
+    TellFirst,
     request_ids_for_hooks,
 )
 from hookline.frozen import plain
@@ -133,9 +134,18 @@ class RemoteObservers:
         """Whether any logger implements the hook."""
         return hook in self._hooks
 
-    def add_routes(self, routes_of: RoutesOf) -> ObserverPages:  # noqa: ARG002
+    def add_routes(
+        self,
+        routes_of: RoutesOf,  # noqa: ARG002
+        tell_first: TellFirst | None = None,
+    ) -> ObserverPages:
         """Returns the pages, which the observer process serves."""
+        self._link.tell_first = tell_first
         return self._pages
+
+    def settle(self, logger: str) -> float:  # noqa: ARG002
+        """Returns 0: that process makes the pages."""
+        return 0.0
 
     def started(
         self,

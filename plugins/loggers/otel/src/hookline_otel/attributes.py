@@ -4,7 +4,7 @@ from hookline.sampling_values import SamplingValues
 from hookline_otel.completions import Completions
 from hookline_otel.origin import Origin
 from hookline_otel.outcome import finish_reason, is_success
-from hookline_otel.spans import Pairs
+from hookline_otel.tracing import Pairs
 
 PROVIDER = "hookline"
 EMBEDDINGS = "embeddings"
@@ -115,4 +115,9 @@ def vllm_attributes(request: Completions) -> Pairs:
 
 def cut(text: str) -> str:
     """Returns at most `MAX_TEXT` characters, with invalid UTF-8 replaced."""
-    return text[:MAX_TEXT].encode(errors="replace").decode()
+    return valid(text[:MAX_TEXT])
+
+
+def valid(text: str) -> str:
+    """Returns text that can be sent, with lone surrogates replaced."""
+    return text if text.isascii() else text.encode(errors="replace").decode()

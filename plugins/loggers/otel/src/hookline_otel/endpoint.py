@@ -17,6 +17,7 @@ from hookline_otel.variables import (
 from hookline_processes.addresses import AddressError, HostPort, read_host, read_url
 
 _GRPC_PORT = 4317
+_HTTP_PORT = 4318
 _DEFAULT_HOST = "http://localhost"
 _log = logging.getLogger("hookline_otel")
 
@@ -62,11 +63,7 @@ def find_endpoint(
     Raises:
         ConfigError: The protocol or the URL of an option is invalid.
     """
-    if (text := given.get("protocol")) is not None:
-        protocol = _protocol(f"{name}.protocol", text)
-    else:
-        asked = of_signal(environment, signal, "PROTOCOL")
-        protocol = tolerant(_spoken, *asked, OtlpProtocol.GRPC)
+    protocol = _asked_protocol(signal, given, environment, name)
     insecure = of_signal(environment, signal, "INSECURE")
     is_plain = is_true(*insecure) if insecure[1] else None
     read = partial(_endpoint, protocol=protocol, signal=signal, is_plain=is_plain)
@@ -80,13 +77,34 @@ def find_endpoint(
             partial(read, is_variable=True),
             variable,
             base,
-            Endpoint(f"{_DEFAULT_HOST}:{_GRPC_PORT}", protocol),
+            _usual(signal, protocol),
         )
     if variable == f"{ENVIRONMENT}_ENDPOINT":
         # By the standard, the shared variable is a base URL whatever its path.
         base = f"{base.rstrip('/')}/v1/{signal}"
-    usual = Endpoint(f"{_DEFAULT_HOST}:4318/v1/{signal}", protocol)
-    return tolerant(read, variable, base, usual)
+    return tolerant(read, variable, base, _usual(signal, protocol))
+
+
+def usual_endpoint(
+    signal: Signal, given: Mapping[str, str], environment: Mapping[str, str], name: str
+) -> Endpoint:
+    """Returns the endpoint of a collector on this machine, the standard's default."""
+    return _usual(signal, _asked_protocol(signal, given, environment, name))
+
+
+def _usual(signal: Signal, protocol: OtlpProtocol) -> Endpoint:
+    if protocol is OtlpProtocol.GRPC:
+        return Endpoint(f"{_DEFAULT_HOST}:{_GRPC_PORT}", protocol)
+    return Endpoint(f"{_DEFAULT_HOST}:{_HTTP_PORT}/v1/{signal}", protocol)
+
+
+def _asked_protocol(
+    signal: Signal, given: Mapping[str, str], environment: Mapping[str, str], name: str
+) -> OtlpProtocol:
+    if (text := given.get("protocol")) is not None:
+        return _protocol(f"{name}.protocol", text)
+    asked = of_signal(environment, signal, "PROTOCOL")
+    return tolerant(_spoken, *asked, OtlpProtocol.GRPC)
 
 
 def _protocol(option: str, text: str) -> OtlpProtocol:

@@ -1,15 +1,15 @@
-"""The export requests around spans and log records, with the resource encoded once."""
+"""The export request around spans, with resource and scope encoded once."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from hookline_otel.log_item import ScopedRecord
+from hookline_otel.spans import encode_slowly
 from hookline_otel.wire import AttributeValue, attribute, constant_text, nested
 
-# Encoded keys of a message's fields 1, 2 and 3, each with a length. Requests for spans
-# and for log records have the same fields.
+# Encoded keys of a message's fields 1, 2 and 3, each with a length.
 _FIRST = b"\x0a"
 _SECOND = b"\x12"
 _THIRD = b"\x1a"
@@ -26,32 +26,14 @@ class Envelope:
             _THIRD, scope.schema_url or ""
         )
 
+    def encode(self, spans: Sequence[ReadableSpan]) -> bytes:
+        """Returns the encoded request."""
+        return self.wrap(encode_slowly(spans))
+
     def wrap(self, spans: Iterable[bytes]) -> bytes:
-        """Returns the encoded request; each span is encoded by `encode_trace`."""
+        """Returns the request of encoded spans."""
         scoped = self._scope + b"".join(nested(_SECOND, span) for span in spans)
         return nested(_FIRST, self._resource + nested(_SECOND, scoped))
-
-
-class LogEnvelope:
-    """Wraps log records of one resource in an `ExportLogsServiceRequest`."""
-
-    def __init__(self, resource: Resource) -> None:
-        self._resource = _encoded(resource)
-
-    def wrap(self, records: Iterable[ScopedRecord]) -> bytes:
-        """Returns the encoded request, with a scope for each Python logger."""
-        by_logger: dict[str, list[bytes]] = {}
-        for logger, record in records:
-            by_logger.setdefault(logger, []).append(nested(_SECOND, record))
-        scopes = (
-            nested(_SECOND, nested(_FIRST, _scope(name)) + b"".join(encoded))
-            for name, encoded in by_logger.items()
-        )
-        return nested(_FIRST, self._resource + b"".join(scopes))
-
-
-def _scope(logger: str) -> bytes:
-    return nested(_FIRST, logger.encode())
 
 
 def _encoded(resource: Resource) -> bytes:

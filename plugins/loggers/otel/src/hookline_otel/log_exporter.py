@@ -3,12 +3,13 @@
 from hookline.hookspecs import hookimpl
 from hookline.logged_record import LoggedRecord
 from hookline.payloads import RecordsLogged
-from hookline_otel.export_thread import THREAD_NAME
-from hookline_otel.log_item import LogItem
 from hookline_otel.logger import OtelLogger
 
 _OWN_LOGGERS = ("hookline_otel", "opentelemetry", "grpc", "requests", "urllib3")
 """Python loggers of the exporter itself and of what it uses."""
+
+_OWN_THREADS = ("hookline-otel-", "OtelBatch", "OtelPeriodic")
+"""Beginnings of the names of threads that export: this plugin's and the SDK's."""
 
 
 class LogExporter(OtelLogger):
@@ -21,7 +22,7 @@ class LogExporter(OtelLogger):
         observed_at = self.clock.wall()
         for record in logged.records:
             if not is_own(record):
-                self.logs.offer(LogItem(record, observed_at))
+                self.logs.offer(record, observed_at)
         if logged.missed:
             self.logs.missed(logged.missed)
 
@@ -29,4 +30,4 @@ class LogExporter(OtelLogger):
 def is_own(record: LoggedRecord) -> bool:
     """Whether the exporter wrote the record; what it exports must not feed it."""
     package = record.logger.partition(".")[0]
-    return package in _OWN_LOGGERS or record.thread.startswith(THREAD_NAME)
+    return package in _OWN_LOGGERS or record.thread.startswith(_OWN_THREADS)

@@ -19,19 +19,17 @@ from hookline.payloads import (
 from hookline.stats.iteration_stats import IterationStats
 from hookline_metrics.front_end_parts import ServerAddress
 from hookline_otel.completions import Completions
-from hookline_otel.export_thread import INTERRUPT_SECONDS
-from hookline_otel.log_item import ScopedRecord
+from hookline_otel.ids import trace_number
+from hookline_otel.log_sender import LogSender
 from hookline_otel.metric_sender import MetricSender
 from hookline_otel.metric_source import MetricSource
 from hookline_otel.options import Semconv
 from hookline_otel.origin import Origin
 from hookline_otel.outcome import is_rejected
-from hookline_otel.queue_sender import QueueSender
 from hookline_otel.request_trace import RequestTrace
+from hookline_otel.sender import INTERRUPT_SECONDS, Sender
+from hookline_otel.span_sender import HostSpanSender, SpanSender
 from hookline_otel.start_trace import StartTrace
-from hookline_otel.trace_context import is_trace_id
-
-_Sender = QueueSender[bytes] | QueueSender[ScopedRecord] | MetricSender
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +44,17 @@ class OtelLogger:
     """Exports traces and metrics from the first engine's start to the last one's end.
 
     Attributes:
-        spans: None if no endpoint for traces is configured.
-        metrics: None if no endpoint for metrics is configured.
+        spans: None if traces are not exported.
+        metrics: None if metrics are not exported.
         logs: None unless the log is exported.
         clock: Clock for the times of exported data.
     """
 
     def __init__(
         self,
-        spans: QueueSender[bytes] | None,
+        spans: SpanSender | HostSpanSender | None,
         metrics: Metrics | None,
-        logs: QueueSender[ScopedRecord] | None,
+        logs: LogSender | None,
         *,
         model: str,
         semconv: Semconv,
@@ -130,7 +128,7 @@ class OtelLogger:
         atexit.unregister(self.close)
         senders = self._senders
         for sender in senders:
-            sender.thread.request_stop()
+            sender.request_stop()
         # Interrupting an export that hangs takes time as well.
         seconds = self._flush_seconds - len(senders) * INTERRUPT_SECONDS
         deadline = time.monotonic() + seconds
@@ -139,7 +137,7 @@ class OtelLogger:
 
     def _start(self) -> None:
         for sender in self._senders:
-            sender.thread.start()
+            sender.start()
         atexit.register(self.close)  # a program may end without stopping its engine
 
     def _ended(self, engine_index: int) -> None:
@@ -157,7 +155,7 @@ class OtelLogger:
             return
         origin = Origin(model, engine_index, self._server)
         for request in _over(iteration):
-            if is_trace_id(request.first.facts.trace_id):
+            if trace_number(request.first.facts.trace_id):
                 self.spans.offer(
                     RequestTrace(
                         request=request,
@@ -168,9 +166,9 @@ class OtelLogger:
                 )
 
     @property
-    def _senders(self) -> list[_Sender]:
+    def _senders(self) -> list[Sender]:
         metrics = None if self.metrics is None else self.metrics.sender
-        every = (self.spans, metrics, self.logs)
+        every: tuple[Sender | None, ...] = (self.spans, metrics, self.logs)
         return [sender for sender in every if sender is not None]
 
 

@@ -12,8 +12,14 @@ from urllib.parse import unquote
 
 from hookline.exceptions import ConfigError
 from hookline.payloads import LoggerContext
-from hookline_otel.endpoint import Endpoint, Signal, find_endpoint
-from hookline_otel.variables import is_exported, is_true, tolerant
+from hookline_otel.endpoint import (
+    Endpoint,
+    Signal,
+    find_endpoint,
+    usual_endpoint,
+)
+from hookline_otel.exporter_names import OTLP, exporter_names
+from hookline_otel.variables import check, is_true, tolerant, value
 
 MAX_FLUSH_SECONDS = 4.0
 """Stays below the 5 s that the front end waits for its loggers to close."""
@@ -42,6 +48,8 @@ HELP: Mapping[str, tuple[str, str | None]] = {
 """Help text and default of each option."""
 
 DISABLED = "OTEL_SDK_DISABLED"
+OPT_IN = "OTEL_SEMCONV_STABILITY_OPT_IN"
+LATEST = "gen_ai_latest_experimental"
 INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
 _USUAL_INTERVAL = 10.0
 _LONGEST_INTERVAL = 3600.0
@@ -72,9 +80,12 @@ class Options:
     """Endpoints and export settings.
 
     Attributes:
-        traces: Endpoint of spans; None sends none.
-        metrics: Endpoint of metrics; None sends none.
-        logs: Endpoint of the server's log; None sends none.
+        traces: Endpoint of spans; None sends none by OTLP.
+        metrics: Endpoint of metrics; None sends none by OTLP.
+        logs: Endpoint of the server's log; None sends none by OTLP.
+        others: Names of the signals' further exporters, such as `console`.
+        is_host_traced: Whether spans go to the provider of the host program, if it has
+            set one.
         headers: Request headers; None uses the standard environment variables.
         semconv: Attributes of request spans.
         service_name: Name of the service; None uses the standard environment variables.
@@ -85,6 +96,8 @@ class Options:
     traces: Endpoint | None = None
     metrics: Endpoint | None = None
     logs: Endpoint | None = None
+    others: Mapping[Signal, tuple[str, ...]] = field(default_factory=dict)
+    is_host_traced: bool = False
     headers: dict[str, str] | None = field(default=None, repr=False)
     semconv: Semconv = Semconv.GENAI
     service_name: str | None = None
@@ -92,8 +105,19 @@ class Options:
     flush_seconds: float = 2.0
 
     @classmethod
-    def read(cls, context: LoggerContext, environment: Mapping[str, str]) -> Self:
+    def read(
+        cls,
+        context: LoggerContext,
+        environment: Mapping[str, str],
+        *,
+        has_host: bool = False,
+    ) -> Self:
         """Parses the options.
+
+        Args:
+            context: They are in it.
+            environment: The variables.
+            has_host: Whether a host program has set a provider for traces.
 
         Raises:
             ConfigError: An option is unknown, its value is invalid, or no endpoint is
@@ -108,26 +132,23 @@ class Options:
         if is_true(DISABLED, environment.get(DISABLED)):
             _log.info("%s is set: nothing is exported", DISABLED)
             return cls()
-        found: dict[Signal, Endpoint | None] = {}
-        is_turned_off = False
-        for signal in (Signal.TRACES, Signal.METRICS):
-            if f"{signal}_endpoint" in given or is_exported(environment, signal):
-                found[signal] = find_endpoint(signal, given, environment, name)
-            else:
-                is_turned_off = True
-        found[Signal.LOGS] = _logs(given, environment, name)
-        if not (any(found.values()) or is_turned_off):
+        check(environment)
+        chosen = _Exports(given, environment, name)
+        found = {signal: chosen.of(signal) for signal in Signal}
+        if not (has_host or chosen.is_turned_off or any(map(any, found.values()))):
             raise ConfigError(
                 f"{name}.traces_endpoint",
                 "no endpoint: set this, metrics_endpoint, logs_endpoint or the "
                 "environment variable OTEL_EXPORTER_OTLP_ENDPOINT",
             )
         return cls(
-            traces=found.get(Signal.TRACES),
-            metrics=found.get(Signal.METRICS),
-            logs=found[Signal.LOGS],
+            traces=found[Signal.TRACES][0],
+            metrics=found[Signal.METRICS][0],
+            logs=found[Signal.LOGS][0],
+            others={signal: names for signal, (_, names) in found.items() if names},
+            is_host_traced=has_host and "traces_endpoint" not in given,
             headers=_headers(f"{name}.headers", given.get("headers")),
-            semconv=_semconv(f"{name}.semconv", given.get("semconv", "genai")),
+            semconv=_semconv(f"{name}.semconv", given.get("semconv"), environment),
             service_name=_name(f"{name}.service_name", given.get("service_name")),
             metrics_interval_seconds=_interval(name, given, environment),
             flush_seconds=_seconds(
@@ -165,11 +186,10 @@ def _interval(
 ) -> float:
     if (text := given.get("metrics_interval")) is not None:
         return _seconds(f"{name}.metrics_interval", text, _LONGEST_INTERVAL)
-    text = environment.get(INTERVAL, "").strip() or None
     return tolerant(
         partial(read_milliseconds, most=_LONGEST_INTERVAL),
         INTERVAL,
-        text,
+        value(environment, INTERVAL),
         _USUAL_INTERVAL,
     )
 
@@ -187,21 +207,42 @@ def read_milliseconds(variable: str, text: str, most: float) -> float:
     )
 
 
-def _logs(
-    given: Mapping[str, str], environment: Mapping[str, str], name: str
-) -> Endpoint | None:
-    """Returns the endpoint of the log, which the environment alone does not turn on."""
-    is_wanted = _flag(f"{name}.logs", given.get("logs"))
-    if not (is_wanted or (is_wanted is None and "logs_endpoint" in given)):
-        return None
-    endpoint = find_endpoint(Signal.LOGS, given, environment, name)
-    if endpoint is None:
-        raise ConfigError(
-            f"{name}.logs",
-            "no endpoint: set logs_endpoint or the environment variable "
-            "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT",
-        )
-    return endpoint
+class _Exports:
+    """Finds where each signal goes, by the options and then by the variables."""
+
+    def __init__(
+        self, given: Mapping[str, str], environment: Mapping[str, str], name: str
+    ) -> None:
+        self.is_turned_off = False
+        self._given = given
+        self._environment = environment
+        self._name = name
+
+    def of(self, signal: Signal) -> tuple[Endpoint | None, tuple[str, ...]]:
+        """Returns the endpoint for OTLP, and the names of the other exporters."""
+        names = exporter_names(self._environment, signal)
+        is_asked_for = f"{signal}_endpoint" in self._given
+        if signal is Signal.LOGS:
+            wanted = _flag(f"{self._name}.logs", self._given.get("logs"))
+            is_asked_for = wanted is True or (wanted is None and is_asked_for)
+            if not is_asked_for and (wanted is False or names is None):
+                return None, ()  # an endpoint in the environment does not turn it on
+        others = tuple(each for each in names or () if each != OTLP)
+        if names is not None and OTLP not in names and not is_asked_for:
+            self.is_turned_off |= not names and signal is not Signal.LOGS
+            return None, others
+        endpoint = find_endpoint(signal, self._given, self._environment, self._name)
+        if endpoint is None and names is not None and OTLP in names:
+            endpoint = usual_endpoint(
+                signal, self._given, self._environment, self._name
+            )
+        if endpoint is None and signal is Signal.LOGS:
+            raise ConfigError(
+                f"{self._name}.logs",
+                "no endpoint: set logs_endpoint or the environment variable "
+                "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT",
+            )
+        return endpoint, others
 
 
 def _flag(option: str, text: str | None) -> bool | None:
@@ -212,7 +253,12 @@ def _flag(option: str, text: str | None) -> bool | None:
     return text == "true"
 
 
-def _semconv(option: str, text: str) -> Semconv:
+def _semconv(option: str, text: str | None, environment: Mapping[str, str]) -> Semconv:
+    """Reads the option, else what the standard's variable opts into."""
+    if text is None:
+        asked = (value(environment, OPT_IN) or "").lower().split(",")
+        is_double = f"{LATEST}/dup" in {part.strip() for part in asked}
+        return Semconv.BOTH if is_double else Semconv.GENAI
     try:
         return Semconv(text)
     except ValueError as error:

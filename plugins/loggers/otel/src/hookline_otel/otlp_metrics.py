@@ -11,18 +11,15 @@ from opentelemetry.sdk.metrics.export import (
     Histogram,
     HistogramDataPoint,
     Metric,
-    MetricsData,
     NumberDataPoint,
-    ResourceMetrics,
     ScopeMetrics,
     Sum,
 )
-from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from hookline.clock import NANOSECONDS
 from hookline_metrics import Family, HistogramValue, Kind, Sample
-from hookline_otel.trace_context import is_span_id, is_trace_id
+from hookline_otel.ids import span_number, trace_number
 
 _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1", "1": "1"}
 """Units in UCUM notation; other units are counted things, written in braces."""
@@ -42,31 +39,39 @@ class Window:
     now: int
 
 
-def metrics_data(
+def scope_metrics(
     families: Iterable[Family],
-    resource: Resource,
     scope: InstrumentationScope,
     window: Window,
-) -> MetricsData:
+    *,
+    has_exemplars: bool,
+) -> ScopeMetrics:
     """Converts all families that have samples."""
-    metrics = [_metric(family, window) for family in families if family.samples]
-    scoped = ScopeMetrics(scope, metrics, scope.schema_url or "")
-    return MetricsData([ResourceMetrics(resource, [scoped], resource.schema_url)])
+    metrics = [
+        _metric(family, window, has_exemplars=has_exemplars)
+        for family in families
+        if family.samples
+    ]
+    return ScopeMetrics(scope, metrics, scope.schema_url or "")
 
 
-def _metric(family: Family, window: Window) -> Metric:
+def _metric(family: Family, window: Window, *, has_exemplars: bool) -> Metric:
     unit = _UNITS.get(family.unit, f"{{{family.unit}}}")
-    return Metric(family.name, family.help, unit, _data(family, window))
+    data = _data(family, window, has_exemplars=has_exemplars)
+    return Metric(family.name, family.help, unit, data)
 
 
-def _data(family: Family, window: Window) -> Sum | Gauge | Histogram:
+def _data(
+    family: Family, window: Window, *, has_exemplars: bool
+) -> Sum | Gauge | Histogram:
     cumulative = AggregationTemporality.CUMULATIVE
     if family.kind is Kind.HISTOGRAM:
-        return Histogram([*_histogram_points(family, window)], cumulative)
-    points = [*_number_points(family, window)]
+        points = _histogram_points(family, window, has_exemplars=has_exemplars)
+        return Histogram([*points], cumulative)
+    numbers = [*_number_points(family, window)]
     if family.kind is Kind.COUNTER:
-        return Sum(points, cumulative, is_monotonic=True)
-    return Gauge(points)
+        return Sum(numbers, cumulative, is_monotonic=True)
+    return Gauge(numbers)
 
 
 def _number_points(family: Family, window: Window) -> Iterable[NumberDataPoint]:
@@ -77,7 +82,9 @@ def _number_points(family: Family, window: Window) -> Iterable[NumberDataPoint]:
             )
 
 
-def _histogram_points(family: Family, window: Window) -> Iterable[HistogramDataPoint]:
+def _histogram_points(
+    family: Family, window: Window, *, has_exemplars: bool
+) -> Iterable[HistogramDataPoint]:
     for sample in family.samples:
         if isinstance(sample.value, HistogramValue):
             yield HistogramDataPoint(
@@ -90,20 +97,22 @@ def _histogram_points(family: Family, window: Window) -> Iterable[HistogramDataP
                 explicit_bounds=sample.value.bounds,
                 min=_NOT_KNOWN,
                 max=_NOT_KNOWN,
-                exemplars=[*_exemplars(sample.value)],
+                exemplars=[*_exemplars(sample.value)] if has_exemplars else [],
             )
 
 
 def _exemplars(value: HistogramValue) -> Iterable[Exemplar]:
     for exemplar in value.exemplars.values():
         # The encoder writes a trace id only with a span id.
-        if is_trace_id(exemplar.trace_id) and is_span_id(exemplar.span_id):
+        trace_id = trace_number(exemplar.trace_id)
+        span_id = span_number(exemplar.span_id)
+        if trace_id and span_id:
             yield Exemplar(
                 filtered_attributes={},
                 value=float(exemplar.value),
                 time_unix_nano=round(exemplar.at * NANOSECONDS),
-                span_id=int(exemplar.span_id, 16),
-                trace_id=int(exemplar.trace_id, 16),
+                span_id=span_id,
+                trace_id=trace_id,
             )
 
 

@@ -13,9 +13,11 @@ _LOGGER = logging.getLogger("hookline_otel")
 class OutageLog:
     """Warns at the first failure, then at most once per `WARN_SECONDS`."""
 
-    def __init__(self, signal: Signal, endpoint: Endpoint, clock: Clock) -> None:
+    def __init__(self, signal: Signal, endpoint: Endpoint | None, clock: Clock) -> None:
+        """Logs about a signal; without an endpoint it is not sent by OTLP."""
         self._signal = signal
-        self._endpoint = endpoint
+        self._place = "the exporter" if endpoint is None else endpoint.host
+        self._protocol = "" if endpoint is None else f" ({endpoint.protocol})"
         self._clock = clock
         self._warned_at: int | None = None
         self._is_out = False
@@ -34,10 +36,10 @@ class OutageLog:
             return
         self._warned_at = now
         _LOGGER.warning(
-            "cannot send %s to %s (%s): %s; lost so far: %s",
+            "cannot send %s to %s%s: %s; lost so far: %s",
             self._signal,
-            self._endpoint.host,
-            self._endpoint.protocol,
+            self._place,
+            self._protocol,
             detail,
             lost,
         )
@@ -46,4 +48,4 @@ class OutageLog:
         """Records a successful export; logs the end of an outage."""
         if self._is_out:
             self._is_out = False
-            _LOGGER.info("%s arrive at %s again", self._signal, self._endpoint.host)
+            _LOGGER.info("%s arrive at %s again", self._signal, self._place)

@@ -13,12 +13,14 @@ class Phase(NamedTuple):
         start: When it began.
         end: When it ended.
         completion_index: Its completion, if the request has several.
+        follows: Position of an earlier phase whose result it continues.
     """
 
     name: str
     start: int
     end: int
     completion_index: int | None = None
+    follows: int | None = None
 
 
 def phases_of(times: RequestTimes, completion_index: int | None = None) -> list[Phase]:

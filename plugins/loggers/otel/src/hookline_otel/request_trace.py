@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from opentelemetry.trace import SpanKind
+
 from hookline.clock import NANOSECONDS
 from hookline.stats.finished_request import FinishedRequest, RequestTimes
 from hookline_otel.attributes import (
@@ -14,11 +16,11 @@ from hookline_otel.attributes import (
     vllm_attributes,
 )
 from hookline_otel.completions import Completions
+from hookline_otel.ids import find_parent, span_number, trace_number
 from hookline_otel.options import Semconv
 from hookline_otel.origin import Origin
 from hookline_otel.phases import Phase, phases_of
-from hookline_otel.spans import Pairs, Root, SpanKind, encode_trace
-from hookline_otel.trace_context import find_parent, is_span_id
+from hookline_otel.tracing import Pairs, Trace
 
 LEGACY_NAME = "llm_request"
 
@@ -44,23 +46,23 @@ class RequestTrace:
     def num_parts(self) -> int:
         return 1 + len(self._phases)
 
-    def encode(self) -> list[bytes]:
-        return encode_trace(self._root(), self._phases)
-
-    def _root(self) -> Root:
+    def described(self) -> Trace:
+        """Describes the request's span and its phases."""
         facts, failed = self.request.first.facts, self.request.failed
         times = [self._times(each) for each in self.request.all]
-        return Root(
+        trace_id = trace_number(facts.trace_id)
+        return Trace(
             name=self._name,
             start=min(each.arrived for each in times),
             end=max(each.ended for each in times),
-            trace_id=bytes.fromhex(facts.trace_id),
-            span_id=bytes.fromhex(facts.span_id) if is_span_id(facts.span_id) else None,
-            parent=find_parent(facts.trace_context, facts.trace_id),
+            trace_id=trace_id,
+            span_id=span_number(facts.span_id),
+            parent=find_parent(facts.trace_context, trace_id),
             kind=SpanKind.SERVER,
             attributes=self._attributes,
             events=_events(times),
             error=None if failed is None else cut(failed.cause.label),
+            phases=self._phases,
         )
 
     @property

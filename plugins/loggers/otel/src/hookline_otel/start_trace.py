@@ -1,15 +1,12 @@
 """An engine's start as spans."""
 
-import os
 from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS
 from hookline.payloads import EngineFacts
 from hookline.startup_timer import StartupPhase
 from hookline_otel.phases import Phase
-from hookline_otel.spans import Root, encode_trace
-
-TRACE_ID_BYTES = 16
+from hookline_otel.tracing import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +19,14 @@ class StartTrace:
     def num_parts(self) -> int:
         return 1 + len(self.facts.startup)
 
-    def encode(self) -> list[bytes]:
+    def described(self) -> Trace:
+        """Describes the start's span and its phases."""
         facts = self.facts
         parts = [_part(phase) for phase in facts.startup]
-        root = Root(
+        return Trace(
             name="engine start",
             start=min(part.start for part in parts),
             end=max(part.end for part in parts),
-            trace_id=os.urandom(TRACE_ID_BYTES),
             attributes=(
                 ("hookline.engine_index", facts.engine_index),
                 ("hookline.model", facts.model_name),
@@ -38,8 +35,8 @@ class StartTrace:
                 ("hookline.executor", facts.executor),
                 ("hookline.num_kv_blocks", facts.model.num_kv_blocks),
             ),
+            phases=parts,
         )
-        return encode_trace(root, parts)
 
 
 def _part(phase: StartupPhase) -> Phase:

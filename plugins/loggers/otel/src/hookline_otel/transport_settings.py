@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from importlib.metadata import version
+from math import inf
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -13,12 +14,19 @@ from urllib.parse import urlsplit
 from hookline.exceptions import ConfigError
 from hookline_otel.endpoint import Endpoint, Signal
 from hookline_otel.options import read_headers, read_milliseconds
-from hookline_otel.variables import of_signal, tolerant
+from hookline_otel.variables import of_signal, tolerant, value
 from hookline_processes.addresses import AddressError
 from hookline_processes.proxies import proxy_for
 
 EXPORT_SECONDS = 5.0
 _MOST_SECONDS = 600.0
+_LIMITS = {
+    Signal.TRACES: "OTEL_BSP_EXPORT_TIMEOUT",
+    Signal.METRICS: "OTEL_METRIC_EXPORT_TIMEOUT",
+    Signal.LOGS: "OTEL_BLRP_EXPORT_TIMEOUT",
+}
+"""Variables of what the SDK has before the exporters, which leaves them to these."""
+
 _log = logging.getLogger("hookline_otel")
 
 
@@ -67,7 +75,12 @@ class TransportSettings:
         return cls(
             headers=headers or {},
             compression=tolerant(_compression, *found("COMPRESSION"), Compression.NONE),
-            export_seconds=tolerant(_seconds, *found("TIMEOUT"), EXPORT_SECONDS),
+            export_seconds=min(
+                tolerant(_seconds, *found("TIMEOUT"), EXPORT_SECONDS),
+                tolerant(
+                    _seconds, limit := _LIMITS[signal], value(environment, limit), inf
+                ),
+            ),
             **files,
         )
 
@@ -78,6 +91,8 @@ def user_agent() -> str:
 
 
 def _seconds(variable: str, text: str) -> float:
+    if text == "0":  # by the standard, without limit
+        return _MOST_SECONDS
     return read_milliseconds(variable, text, _MOST_SECONDS)
 
 

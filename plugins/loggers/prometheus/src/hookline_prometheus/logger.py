@@ -112,6 +112,7 @@ class PrometheusLogger:
         """Answers a scrape in the client's preferred format and coding."""
         chosen = choose_format(request.headers.get("accept", ""))
         page = self._pages[chosen.media_type]
+        self.recorder.page_asked(request.behind_seconds)
         names = selected_names(request.query_values)
         rendered = page.select(names) if names else page.render()
         if self._keeper is not None:  # no counter falls below what was shown

@@ -56,6 +56,16 @@ class _Families:
         return generate(self, escaping="allow-utf-8")
 
 
+def _explained(metric: Metric) -> Metric:
+    """Adds which process a family describes, as there may be several."""
+    if metric.name.startswith("process_"):  # these are made anew for each reading
+        metric.documentation += (
+            " Of the process that serves this page; hookline_process_ metrics are of "
+            "all."
+        )
+    return metric
+
+
 def _message(metric: Metric) -> bytes:
     """Encodes a family, whose samples all have the same label names."""
     kind = Kind(metric.type)
@@ -81,7 +91,7 @@ class _Reading:
 
     def __init__(self, metrics: Iterable[Metric], at: int) -> None:
         self.at = at
-        self._families = _Families(tuple(metrics))
+        self._families = _Families(tuple(map(_explained, metrics)))
         self._pages: dict[MediaType, bytes] = {}
 
     def page(self, media_type: MediaType) -> bytes:

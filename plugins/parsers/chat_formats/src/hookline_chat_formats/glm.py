@@ -2,47 +2,41 @@
 
 import re
 
-from hookline_chat_formats.typed_values import ArgumentWriter
+from hookline_chat_formats.dialects import Dialect, any_call
+from hookline_chat_formats.key_value_calls import CLOSE, KEY, OPEN, KeyValueCall
+from hookline_server.reply_parsing.parts import Repair
 from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
-_OPEN = Markers("<tool_call>")
-_CLOSE = "</tool_call>"
-_KEY, _KEY_END, _VALUE = "<arg_key>", "</arg_key>", "<arg_value>"
-_AFTER_NAME = Markers(_KEY, _CLOSE)
-_KEY_ENDS = Markers(_KEY_END)
-_VALUE_ENDS = Markers("</arg_value>")
-_NAME = re.compile(r"[\w.:-]+")
+_LAST_WORD = re.compile(r"\s{0,64}[\w.:-]{1,128}\s{0,64}\Z")
+_LONGEST_LAST_WORD = 256
 
 
 class GlmParser(SteppedToolParser):
-    """`<tool_call>f <arg_key>a</arg_key> <arg_value>1</arg_value> … </tool_call>`."""
+    """`<tool_call>f <arg_key>a</arg_key> <arg_value>1</arg_value> … </tool_call>`.
+
+    The opening tag may be missing before one of the request's functions.
+    """
 
     def steps(self) -> ToolSteps[None]:
-        while (marker := (yield from self.content_until(_OPEN))) is not None:
-            name = yield from self.reader.before(_AFTER_NAME)
-            if name is None or not _NAME.fullmatch(name.strip()):
-                yield self.not_a_call(marker)
+        markers = Markers(OPEN, CLOSE, KEY, *self.frames)
+        while (
+            marker := (yield from self.content_until(markers, (CLOSE,)))
+        ) is not None:
+            word = self._space.rstrip()
+            if marker == KEY and (name := self.known(word)) is not None:
+                yield from KeyValueCall(self).arguments(name, end=KEY)
+                yield Repair("markup")
                 continue
-            yield self.begin_call(name.strip())
-            yield from self._arguments(name.strip())
+            if word:
+                yield self._content(word)
+                self._space = self._space[len(word) :]
+            if marker == KEY or not (yield from any_call(self, Dialect.KEYS)):
+                yield self.not_a_call(marker)
 
-    def _arguments(self, name: str) -> ToolSteps[None]:
-        schema = self.tools.get(name, {})
-        followers = (_KEY, _CLOSE)
-        writer = ArgumentWriter(self, schema, has_lines=False, followers=followers)
-        while True:
-            yield from self.reader.skip_space()
-            if not (yield from self.reader.accept(_KEY)):
-                break
-            key = yield from self.reader.before(_KEY_ENDS)
-            if key is None:
-                return
-            yield from self.reader.accept(_KEY_END)
-            yield from self.reader.skip_space()
-            yield from self.reader.accept(_VALUE)
-            if (yield from writer.value(key.strip(), _VALUE_ENDS)) is None:
-                return
-        if not self.reader.is_over:
-            yield writer.closing_brace()
-            yield from self.reader.accept(_CLOSE)
+    def certain_length(self, text: str) -> int:
+        """Returns the length without a last word, which may be a function's name."""
+        start = max(0, len(text) - _LONGEST_LAST_WORD)
+        found = _LAST_WORD.search(text, start)
+        certain = super().certain_length(text)
+        return certain if found is None else min(certain, found.start())

@@ -1,92 +1,185 @@
 """Messages with channels: gpt-oss (OpenAI's harmony format).
 
 A reply is a series of messages, `<|channel|>CHANNEL<|message|>…<|end|>`, each but the
-first after `<|start|>assistant`. The channel `analysis` is reasoning and `final` is
-content; a message with a recipient, `to=functions.NAME` in its header, is a call.
+first after `<|start|>assistant`. The channel `analysis` is reasoning and any other is
+content; a message with a recipient, `to=functions.NAME` in its header, is a call. A new
+message ends the one before.
 """
 
 import re
+from collections.abc import Callable, Iterable
 
 from hookline.structured_outputs import ReasoningSpan
 from hookline_server.reply_parsing.parts import (
     CallArguments,
+    CallBegun,
     Content,
     Reasoning,
+    Repair,
 )
 from hookline_server.reply_parsing.reader import Markers, Reader, Waits
 from hookline_server.reply_parsing.stepped_parser import (
     ReasoningSteps,
     SteppedReasoningParser,
     SteppedToolParser,
+    Steps,
     ToolSteps,
 )
+from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 _START, _CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
+_CONSTRAIN = "<|constrain|>"
+_CLOSES = ("<|end|>", "<|call|>", "<|return|>")
+_TOKENS = (_START, _CHANNEL, _MESSAGE, _CONSTRAIN, *_CLOSES)
 _BEGINS = Markers(_START, _CHANNEL)
-_MESSAGES = Markers(_MESSAGE)
-_ENDS = Markers("<|end|>", "<|call|>", "<|return|>")
-_FUNCTION = re.compile(r"\bto=functions\.([\w.-]+)")
-_REASONING = re.compile(r"<\|channel\|>analysis\b")
+_HEADER_ENDS = Markers(_START, _CHANNEL, _MESSAGE, *_CLOSES)
+_TEXT_ENDS = Markers(_START, _CHANNEL, *_CLOSES)
+_RECIPIENT = re.compile(r"\bto=(functions\.)?([\w.-]+)")
+_HEADER = re.compile(
+    r"\s*(?:assistant|analysis|commentary|final)?\s*(?:to=\S*)?\s*(?:json|code)?\s*"
+)
+"""The text between the tokens of a header."""
+
+MessagePart = Reasoning | Content | CallBegun | CallArguments | Repair
 
 
-def _header(reader: Reader) -> Waits[str | None]:
-    """Reads the rest of a header and the marker after it; None if there is none."""
-    header = yield from reader.before(_MESSAGES)
-    if header is not None:
-        yield from reader.accept(_MESSAGE)
-    return header
+class Messages:
+    """Reads the messages of a reply.
+
+    Attributes:
+        is_reasoning: Whether the text so far ends within reasoning.
+    """
+
+    def __init__(
+        self, reader: Reader, begin_call: Callable[[str, str], CallBegun | None]
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            reader: The text.
+            begin_call: Returns the start of a call of what a header names, given the
+                recipient's prefix and name; None if it is no function.
+        """
+        self._reader = reader
+        self._begin_call = begin_call
+        self.is_reasoning = False
+
+    def steps(self) -> Steps[MessagePart, None]:
+        """Yields the parts of all messages."""
+        self._reader.record()
+        yield from self._reader.skip_space()
+        marker: str | None = None
+        for begin in ("to=", _CHANNEL, _START):
+            if (yield from self._reader.is_at(begin)):
+                marker = "" if begin == "to=" else None
+                self._reader.record()
+        if space := self._reader.recorded():
+            yield Content(space)
+        while not self._reader.is_over:
+            if marker is None:
+                text, marker = yield from self._reader.read_until(_BEGINS)
+                if text:
+                    yield Content(text)
+            if marker is not None:
+                marker = yield from self._message(marker)
+
+    def _message(self, marker: str) -> Steps[MessagePart, str | None]:
+        """Reads a message behind its first token; returns one that begins another."""
+        header = [marker]
+        found: str | None = _CHANNEL
+        while found == _CHANNEL:  # behind the role, or behind a channel without text
+            text, found = yield from self._header()
+            header += [text, found or ""]
+        whole = "".join(header)
+        recipient = _RECIPIENT.search(whole)
+        called = None if recipient is None else (recipient[1] or "", recipient[2])
+        if found == _MESSAGE:
+            if text := _no_header(header[1:-2:2]):
+                yield Content(text)
+            call = called and self._begin_call(*called)
+            if isinstance(call, CallBegun):
+                yield call
+            channel = header[-2].split()
+            is_reasoning = bool(channel) and channel[0].startswith("analysis")
+            return (
+                yield from self._body(is_call=bool(call), is_reasoning=is_reasoning)
+            )
+        yield from self._without_message(header[1::2], called)
+        return found if found == _START else None
+
+    def _without_message(
+        self, texts: list[str], called: tuple[str, str] | None
+    ) -> Steps[MessagePart, None]:
+        """Yields what is in the header of a message without a text."""
+        _, brace, arguments = texts[-1].partition("{")
+        call = called and brace and self._begin_call(*called)
+        if isinstance(call, CallBegun):
+            yield call
+            yield CallArguments(brace + arguments)
+            yield Repair("markup")
+            return
+        if text := _no_header(texts):
+            yield Content(text)
+
+    def _header(self) -> Waits[tuple[str, str | None]]:
+        """Reads text of a header, if it is short, and the token that ends it."""
+        text = yield from self._reader.before(_HEADER_ENDS)
+        if text is not None:
+            _, marker = yield from self._reader.read_until(_HEADER_ENDS)
+            return text, marker
+        is_cut = self._reader.has_ended
+        return (yield from self._reader.take_all()) if is_cut else "", None
+
+    def _body(
+        self, *, is_call: bool, is_reasoning: bool
+    ) -> Steps[MessagePart, str | None]:
+        """Reads a message's text; returns the token that begins another message."""
+        self.is_reasoning = is_reasoning and not is_call
+        marker = None
+        while marker is None and not self._reader.is_over:
+            text, marker = yield from self._reader.read_until(_TEXT_ENDS)
+            if text and is_call:
+                yield CallArguments(text)
+            elif text:
+                yield Reasoning(text) if self.is_reasoning else Content(text)
+        self.is_reasoning = False
+        if marker in (_START, _CHANNEL):
+            yield Repair("markup")
+            return marker
+        return None
 
 
-def _first_header(reader: Reader) -> Waits[str | None]:
-    """Reads the first message's header, before which the prompt has `<|start|>`."""
-    yield from reader.skip_space()
-    for begin in (_CHANNEL, "to="):
-        if (yield from reader.accept(begin)):
-            rest = yield from _header(reader)
-            return None if rest is None else begin + rest
-    return None
+def _no_header(texts: Iterable[str]) -> str:
+    """Returns what in a header cannot belong to one."""
+    return "".join(each for each in texts if not _HEADER.fullmatch(each))
 
 
 class HarmonyToolParser(SteppedToolParser):
-    """Finds calls; also in what `HarmonyReasoningParser` has left."""
+    """Finds calls, and reasoning, too."""
+
+    control_tokens = _TOKENS
+
+    def __init__(self, context: ToolParserContext) -> None:
+        super().__init__(context)
+        self._messages = Messages(self.reader, self._called)
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Whether the text so far ends within reasoning."""
+        return self._messages.is_reasoning
 
     def steps(self) -> ToolSteps[None]:
-        self.reader.record()
-        header = yield from _first_header(self.reader)
-        if header is None:
-            yield self.not_a_call("")
-        else:
-            yield from self._message(header)
-        while (marker := (yield from self.content_until(_BEGINS))) is not None:
-            header = yield from _header(self.reader)
-            if header is None:
-                yield self.not_a_call(marker)
-            else:
-                yield from self._message(marker + header)
+        yield from self._messages.steps()
 
-    def _message(self, header: str) -> ToolSteps[None]:
-        function = _FUNCTION.search(header)
-        self.reader.recorded()
-        if function is not None:
-            yield self.begin_call(function[1])
-        is_reasoning = _REASONING.search(header) is not None
-        is_empty = True
-        marker = None
-        while marker is None and not self.reader.is_over:
-            text, marker = yield from self.reader.read_until(_ENDS)
-            if not text:
-                continue
-            is_empty = False
-            if function is not None:
-                yield CallArguments(text)
-            elif not is_reasoning:
-                yield Content(text)
-        if function is not None and is_empty and marker is not None:
-            yield CallArguments("{}")
+    def _called(self, prefix: str, name: str) -> CallBegun | None:
+        is_call = bool(prefix) or self.known(name) is not None
+        return self.begin_call(name) if is_call else None
 
 
 class HarmonyReasoningParser(SteppedReasoningParser):
-    """Finds reasoning and content; calls are left as they are, for the tool parser."""
+    """Finds reasoning and content where no call is looked for."""
+
+    control_tokens = _TOKENS
 
     @property
     def reasoning_span(self) -> ReasoningSpan:
@@ -101,38 +194,9 @@ class HarmonyReasoningParser(SteppedReasoningParser):
         )
 
     def steps(self) -> ReasoningSteps[None]:
-        self.reader.record()
-        header = yield from _first_header(self.reader)
-        if header is None:
-            yield Content(self.reader.recorded())
-        else:
-            yield from self._message(header)
-        marker: str | None = None
-        while not self.reader.is_over:
-            text, marker = yield from self.reader.read_until(_BEGINS)
-            if text:
-                yield Content(text)
-            if marker is None:
-                continue
-            self.reader.record()
-            header = yield from _header(self.reader)
-            if header is None:
-                yield Content(marker + self.reader.recorded())
-            else:
-                yield from self._message(marker + header)
-
-    def _message(self, header: str) -> ReasoningSteps[None]:
-        self.reader.recorded()
-        is_call = _FUNCTION.search(header) is not None
-        self.is_reasoning = _REASONING.search(header) is not None and not is_call
-        if is_call:
-            start = "" if header.startswith(_START) else f"{_START}assistant "
-            yield Content(f"{start}{header}{_MESSAGE}")
-        marker = None
-        while marker is None and not self.reader.is_over:
-            text, marker = yield from self.reader.read_until(_ENDS)
-            if self.is_reasoning and text:
-                yield Reasoning(text)
-            elif not self.is_reasoning and (text or (is_call and marker)):
-                yield Content(text + (marker or "" if is_call else ""))
+        messages = Messages(self.reader, lambda *_: None)
+        for part in messages.steps():
+            self.is_reasoning = messages.is_reasoning
+            assert not isinstance(part, CallBegun | CallArguments), "there is no call"
+            yield part
         self.is_reasoning = False

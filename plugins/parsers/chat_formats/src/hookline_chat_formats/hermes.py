@@ -4,7 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
-from hookline_chat_formats.call_list import listed_calls
+from hookline_chat_formats.dialects import Dialect, any_call
+from hookline_chat_formats.json_calls import json_calls
+from hookline_chat_formats.parameter_calls import ParameterCall, is_control
 from hookline_chat_formats.strict_calls import (
     Format,
     between,
@@ -12,10 +14,13 @@ from hookline_chat_formats.strict_calls import (
     schema_of,
     triggered,
 )
-from hookline_server.reply_parsing.call_object import CallObject
+from hookline_server.reply_parsing.parts import Repair
 from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
+
+_FUNCTION = "<function="
+_FENCE = "```json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +30,9 @@ class CallTags:
     Attributes:
         opens: Tags before it.
         closes: Tags after it, which may be missing.
-        is_bare: Whether JSON needs no tag at the start of a reply, but the name of one
-            of the request's functions, as any other does then.
+        is_bare: Whether models are trained to write JSON without a tag, at the start of
+            a reply; then it needs the name of one of the request's functions, and so
+            does any other.
         is_object: Whether a tag is always followed by one object, and a closing tag.
     """
 
@@ -45,8 +51,15 @@ class TaggedJsonParser(SteppedToolParser):
     def __init__(self, context: ToolParserContext, tags: CallTags = _HERMES) -> None:
         super().__init__(context)
         self._tags = tags
-        self._begins = Markers(*tags.opens)
+        slips = (_FUNCTION,) if "<tool_call>" in tags.opens else ()
+        self._strays = tuple(each for each in tags.closes if each.startswith("<"))
+        self._begins = Markers(
+            *tags.opens, *self._strays, *slips, *self.reasoning_ends, *self.frames
+        )
         self._names = self.tools if tags.is_bare else None
+        self.control_tokens = tuple(
+            each for each in (*tags.opens, *tags.closes) if is_control(each)
+        )
 
     def structural_tag(self, strict: Collection[str]) -> Format | None:
         """See `StrictToolParser`; models may write a line break after the tag."""
@@ -67,41 +80,44 @@ class TaggedJsonParser(SteppedToolParser):
         )
 
     def steps(self) -> ToolSteps[None]:
-        if self._tags.is_bare:
-            self.reader.record()
-            yield from self._after("")
-        while (marker := (yield from self.content_until(self._begins))) is not None:
-            yield from self._after(marker)
+        self.reader.record()
+        yield from self._bare()
+        markers, strays = self._begins, self._strays
+        while (marker := (yield from self.content_until(markers, strays))) is not None:
+            if marker in self.reasoning_ends:
+                yield self.begins_anew(marker)
+                yield from self._bare()
+            elif marker == _FUNCTION:
+                call = ParameterCall(self)
+                if (yield from call.steps(is_open=True, needs_known=True)):
+                    yield Repair("dialect")
+                else:
+                    yield self.not_a_call(marker)
+            else:
+                yield from self._after(marker)
 
     def _after(self, marker: str) -> ToolSteps[None]:
-        yield from self.reader.skip_space()
-        if not (yield from self._calls()):
+        closes = self._tags.closes
+        if not (yield from any_call(self, Dialect.JSON, self._names, closes=closes)):
             yield self.not_a_call(marker)
-            return
-        if not (yield from self._more_calls()):
+
+    def _bare(self) -> ToolSteps[None]:
+        """Reads calls at the start of a reply, where the tag may be missing."""
+        yield from self.reader.skip_space()
+        for tag in self._tags.opens:
+            if (yield from self.reader.is_at(tag)):
+                yield self.not_a_call("")
+                return
+        fence = yield from self.reader.accept(_FENCE)
+        yield from self.reader.skip_space()
+        if not (yield from json_calls(self, names=self.tools)):
             yield self.not_a_call("")
             return
-        for close in self._tags.closes:
+        if fence:
             yield from self.reader.skip_space()
-            yield from self.reader.accept(close)
-
-    def _more_calls(self) -> ToolSteps[bool]:
-        """Reads further objects after one; returns False at one that is not a call."""
-        while True:
-            self.reader.record()
-            yield from self.reader.skip_space()
-            if (yield from self.reader.peek()) != "{":
-                self.reader.recorded()
-                return True
-            if not (yield from self._calls()):
-                return False
-
-    def _calls(self) -> ToolSteps[bool]:
-        if (yield from self.reader.peek()) == "[":
-            return (yield from listed_calls(self, names=self._names))
-        is_strict = self._names is not None
-        call = CallObject(self, names=self._names, needs_arguments=is_strict)
-        return (yield from call.steps())
+            yield from self.reader.accept("```")
+        if not self._tags.is_bare:
+            yield Repair("markup")
 
 
 HermesParser = TaggedJsonParser

@@ -3,13 +3,14 @@
 import secrets
 import string
 
-from hookline_chat_formats.call_list import listed_calls
-from hookline_server.reply_parsing.call_object import CallObject
+from hookline_chat_formats.json_calls import json_calls
+from hookline_server.reply_parsing.parts import Repair
 from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
-_CALLS = Markers("[TOOL_CALLS]")
-_ID, _ARGUMENTS = "[CALL_ID]", "[ARGS]"
+_CALLS, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
+_STRAYS = (_ID, _ARGUMENTS)
+_MARKERS = Markers(_CALLS, *_STRAYS)
 _AFTER_NAME = Markers(_ID, _ARGUMENTS, "{")
 _AFTER_ID = Markers(_ARGUMENTS, "{")
 _ID_CHARACTERS = string.ascii_letters + string.digits
@@ -20,17 +21,32 @@ _ID_LENGTH = 9
 class MistralParser(SteppedToolParser):
     """`[TOOL_CALLS][{"name": "f", "arguments": {…}}, …]`.
 
-    Since version 11 it is `[TOOL_CALLS]f[ARGS]{…}` for each call.
+    Since version 11 it is `[TOOL_CALLS]f[ARGS]{…}` for each call. Models forget the
+    token before a list at the start of a reply.
     """
 
+    control_tokens = (_CALLS,)
+
+    def call_id(self, name: str, index: int) -> str:  # noqa: ARG002
+        """See `NamesCalls`."""
+        return _make_id()
+
     def steps(self) -> ToolSteps[None]:
-        while (marker := (yield from self.content_until(_CALLS))) is not None:
+        self.reader.record()
+        yield from self.reader.skip_space()
+        is_tagged = yield from self.reader.is_at(_CALLS)
+        if is_tagged or not (
+            yield from json_calls(self, names=self.tools, make_id=_make_id)
+        ):
+            yield self.not_a_call("")
+        else:
+            yield Repair("markup")
+        while (
+            marker := (yield from self.content_until(_MARKERS, _STRAYS))
+        ) is not None:
             yield from self.reader.skip_space()
-            first = yield from self.reader.peek()
-            if first == "[":
-                is_call = yield from listed_calls(self, make_id=_make_id)
-            elif first == "{":
-                is_call = yield from CallObject(self, make_id=_make_id).steps()
+            if (yield from self.reader.peek()) in ("[", "{"):
+                is_call = yield from json_calls(self, make_id=_make_id)
             else:
                 is_call = yield from self._named()
             if not is_call:

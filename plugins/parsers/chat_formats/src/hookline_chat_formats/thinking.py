@@ -1,12 +1,12 @@
 """Reasoning between an opening and a closing tag, in the tags of each model."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from hookline.structured_outputs import ReasoningSpan
-from hookline_server.reply_parsing.parts import Content, Reasoning
-from hookline_server.reply_parsing.reader import Markers, Waits
+from hookline_server.reply_parsing.code_spans import CodeSpans
+from hookline_server.reply_parsing.parts import Content, Reasoning, Repair
+from hookline_server.reply_parsing.reader import Markers
 from hookline_server.reply_parsing.reasoning_parser import ReasoningParserContext
 from hookline_server.reply_parsing.stepped_parser import (
     ReasoningSteps,
@@ -14,13 +14,7 @@ from hookline_server.reply_parsing.stepped_parser import (
     without_space,
 )
 
-_CALLS: Mapping[str, tuple[str, ...]] = {
-    "<tool_call>": ("<function=", '{"name"', "{'name'")
-}
-"""The start of a call in the tags of most models, which may forget `</think>`."""
-_GLM_KEY = Markers("<arg_key>")
-"""What follows the name of a function in calls of GLM."""
-_LONGEST_NAME = 128
+_QUOTES = ("'", '"', "`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,38 +25,29 @@ class Tags:
         opens: Texts that begin it.
         closes: Texts that end it.
         begins_by_itself: Whether reasoning begins even if nothing says so.
-        interrupts: Texts that end it, too, and are content: the start of a call, and
-            what has to follow that and white space; anything, if that is empty.
         answer: Tags around the content after it, which are left out; none if empty.
+        answer_space: What models write beside the first of these.
+        frames: Further tags that are left out of the content.
         end: Text that ends it in all spellings; empty for the only one of `closes`.
+        is_prose: Whether the texts are words, which mean nothing within the content.
     """
 
     opens: tuple[str, ...] = ("<think>",)
     closes: tuple[str, ...] = ("</think>",)
     begins_by_itself: bool = False
-    interrupts: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _CALLS)
     answer: tuple[str, str] | None = None
+    answer_space: str = "\n"
+    frames: tuple[str, ...] = ()
     end: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Interrupt:
-    """What may be the start of a call.
-
-    Attributes:
-        text: The text, with white space.
-        is_one: Whether it is.
-    """
-
-    text: str
-    is_one: bool
+    is_prose: bool = False
 
 
 class ThinkingParser(SteppedReasoningParser):
     """Models that reason begin with an opening tag.
 
     The chat template may write that, or rule it out with the closing one. White space
-    beside the tags belongs to neither part.
+    beside the tags belongs to neither part. Later blocks are reasoning, too, and other
+    tags are left out, unless they stand in quotes or in code.
     """
 
     def __init__(
@@ -73,9 +58,17 @@ class ThinkingParser(SteppedReasoningParser):
         end = context.prompt_end.rstrip()
         self._is_closed = end.endswith(tags.closes)
         self._is_open = not self._is_closed and end.endswith(tags.opens)
+        self.ends = tags.closes
         self.is_reasoning = self._is_open or (
-            tags.begins_by_itself and not self._is_closed
+            tags.begins_by_itself and context.is_chat and not self._is_closed
         )
+        self._inner = Markers(*tags.closes, *(() if tags.is_prose else tags.opens))
+        self._outer = Markers(
+            *tags.opens, *tags.closes, *(tags.answer or ()), *tags.frames
+        )
+        self._is_plain = context.is_structured or tags.is_prose
+        self._code = CodeSpans()
+        self._last = ""  # character of the content
 
     @property
     def reasoning_span(self) -> ReasoningSpan | None:
@@ -84,11 +77,12 @@ class ThinkingParser(SteppedReasoningParser):
         if self._is_closed:
             return None
         is_begun = self._is_open or tags.begins_by_itself
+        lead = tags.answer_space.join(("", tags.answer[0], "")) if tags.answer else ""
         return ReasoningSpan(
             begin="" if is_begun else tags.opens[0],
             is_optional=not is_begun,
             end=tags.end or tags.closes[0],
-            lead=f"\n{tags.answer[0]}\n" if tags.answer else "",
+            lead=lead,
         )
 
     def steps(self) -> ReasoningSteps[None]:
@@ -102,75 +96,89 @@ class ThinkingParser(SteppedReasoningParser):
             if self.is_reasoning:
                 yield from self._reasoning()
             elif text := self.reader.recorded():
-                yield Content(text)
+                yield self._content(text)
         if self._tags.answer is not None:
-            yield from self._answer(*self._tags.answer)
+            yield from self._begin_answer(self._tags.answer[0])
+        yield from self.steps_after_call()
+
+    def steps_after_call(self) -> ReasoningSteps[None]:
+        if self._is_plain:
+            yield from super().steps_after_call()
+            return
+        space = ""
         while not self.reader.is_over:
-            if text := (yield from self.reader.take_all()):
-                yield Content(text)
+            piece, marker = yield from self.reader.read_until(self._outer)
+            text = space + piece
+            sure = len(text)
+            if self._tags.answer is not None and not (
+                marker is None and self.reader.is_over
+            ):
+                sure = without_space(text)
+            if sure:
+                yield self._content(text[:sure])
+            space = text[sure:]
+            if marker is not None and marker not in self._tags.frames:
+                yield from self._tag(marker, space)
+                space = ""
+
+    def _tag(self, marker: str, space: str) -> ReasoningSteps[None]:
+        """Reads what a tag within the content begins, if it is one."""
+        tags = self._tags
+        is_quoted = self._last in _QUOTES and not space
+        is_quoted = is_quoted and (yield from self.reader.peek()) == self._last
+        if is_quoted or self._code.is_open:
+            yield self._content(space + marker)
+            return
+        if marker in tags.opens:
+            if space:
+                yield self._content(space)
+            self.is_reasoning = True
+            yield from self._reasoning()
+            return
+        if tags.answer is None or marker != tags.answer[1]:
+            yield Repair("tag")
+        if not self._last or self._last.isspace() or tags.answer is not None:
+            yield from self.reader.skip_space()
+        elif space:
+            yield self._content(space)
 
     def _reasoning(self) -> ReasoningSteps[None]:
+        """Reads a block, and white space behind it if the content does not begin."""
         self.reader.recorded()
         yield from self.reader.skip_space()
-        calls = self._tags.interrupts if self.context.may_call else {}
-        ends = Markers(*self._tags.closes, *calls)
         space = ""
         while True:
-            piece, marker = yield from self.reader.read_until(ends)
-            call: _Interrupt | None = None
-            if marker is not None and marker in calls:
-                call = yield from self._call(marker, calls[marker])
+            piece, marker = yield from self.reader.read_until(self._inner)
             text = space + piece
-            if call is not None and not call.is_one:
-                text, marker = text + call.text, None
             sure = without_space(text)
             if sure:
                 yield Reasoning(text[:sure])
             space = text[sure:]
-            if marker is not None:
+            if marker in self._tags.closes:
                 break
-            if self.reader.is_over:
+            if marker is not None:
+                yield Repair("tag")
+            elif self.reader.is_over:
                 return
         self.is_reasoning = False
-        if call is None:
+        if not self._last or self._last.isspace():
             yield from self.reader.skip_space()
-        else:
-            yield Content(call.text)
 
-    def _call(self, marker: str, followers: tuple[str, ...]) -> Waits[_Interrupt]:
-        """Reads on after the start of a call until it is certain."""
-        self.reader.record()
-        yield from self.reader.skip_space()
-        is_one = not followers
-        for follower in followers:
-            is_one = is_one or (yield from self.reader.is_at(follower))
-        if not is_one and (yield from self.reader.before(_GLM_KEY, _LONGEST_NAME)):
-            is_one = True
-        return _Interrupt(marker + self.reader.recorded(), is_one)
-
-    def _answer(self, begin: str, end: str) -> ReasoningSteps[None]:
-        """Reads the content within its tags; without an opening tag, reads nothing."""
+    def _begin_answer(self, begin: str) -> ReasoningSteps[None]:
+        """Reads an opening tag of the answer, or nothing."""
         self.reader.record()
         yield from self.reader.skip_space()
         is_tagged = yield from self.reader.accept(begin)
         read = self.reader.recorded()
-        if not is_tagged:
-            if read:
-                yield Content(read)
-            return
-        yield from self.reader.skip_space()
-        ends, space = Markers(end), ""
-        while True:
-            piece, marker = yield from self.reader.read_until(ends)
-            text = space + piece
-            is_cut = marker is None and self.reader.is_over
-            sure = len(text) if is_cut else without_space(text)
-            if sure:
-                yield Content(text[:sure])
-            space = text[sure:]
-            if marker is not None or is_cut:
-                break
-        yield from self.reader.skip_space()
+        if is_tagged:
+            yield from self.reader.skip_space()
+        elif read:
+            yield self._content(read)
+
+    def _content(self, text: str) -> Content:
+        self._code.add(text)
+        self._last = text[-1:]
+        return Content(text)
 
 
 _THINKS_ALWAYS = Tags(begins_by_itself=True)
@@ -191,15 +199,26 @@ GraniteParser = partial(
         opens=("Here is my thought process:", "Here's my thought process:"),
         closes=("Here is my response:", "Here's my response:"),
         end="my response:",
+        is_prose=True,
     ),
 )
 
 HunyuanParser = partial(ThinkingParser, tags=Tags(answer=("<answer>", "</answer>")))
 
-KimiParser = partial(
-    ThinkingParser, tags=Tags(interrupts={"<|tool_calls_section_begin|>": ()})
+ApertusThinkingParser = partial(
+    ThinkingParser, tags=Tags(opens=("<|inner_prefix|>",), closes=("<|inner_suffix|>",))
 )
-
+GemmaThinkingParser = partial(
+    ThinkingParser,
+    tags=Tags(
+        opens=("<|channel>thought",),
+        closes=("<channel|>",),
+        frames=("<turn|>", "<|tool_response>"),
+    ),
+)
+MiniMaxM3ThinkingParser = partial(
+    ThinkingParser, tags=Tags(opens=("<mm:think>",), closes=("</mm:think>",))
+)
 MistralThinkingParser = partial(
     ThinkingParser, tags=Tags(opens=("[THINK]",), closes=("[/THINK]",))
 )

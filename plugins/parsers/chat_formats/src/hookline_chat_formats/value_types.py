@@ -4,7 +4,7 @@ A value between tags may be JSON or text: `12` is a number, unless the schema ac
 only strings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 _MOST_STEPS = 64
 """Maximum schemas inspected for one value, as references may be circular."""
@@ -27,21 +27,60 @@ def takes(schema: object, value: object, root: Mapping[str, object]) -> bool:
         value: The value, of which only the type counts, unless values are listed.
         root: The schema that has the definitions.
     """
-    waiting, is_limited = [schema], False
+    return any(
+        each is None or _is_taken(each, value) for each in alternatives(schema, root)
+    )
+
+
+def alternatives(
+    schema: object, root: Mapping[str, object]
+) -> Iterator[Mapping[str, object] | None]:
+    """Yields the schemas without references one of which a value has to match.
+
+    None stands for what is not understood.
+
+    Args:
+        schema: The schema.
+        root: The schema that has the definitions.
+    """
+    waiting = [schema]
     for _ in range(_MOST_STEPS):
         if not waiting:
-            return not is_limited
+            return
         each = waiting.pop()
         if not isinstance(each, Mapping):
-            return True
-        if (target := each.get("$ref")) is not None:
+            yield None
+        elif (target := each.get("$ref")) is not None:
             waiting.append(_definition(target, root))
         elif isinstance(branches := each.get("anyOf", each.get("oneOf")), list):
             waiting += branches
-        elif _is_taken(each, value):
-            return True
-        is_limited = True
-    return True
+        else:
+            yield each
+    yield None
+
+
+def member_schema(
+    schema: object, name: str | None, root: Mapping[str, object]
+) -> object:
+    """Returns the schema of an object's member, or of a list's items; None if unknown.
+
+    Args:
+        schema: The schema of the object or list.
+        name: The member's name; None asks for the items.
+        root: The schema that has the definitions.
+    """
+    for each in alternatives(schema, root):
+        if each is None:
+            continue
+        if name is None:
+            found = each.get("items")
+        else:
+            properties = each.get("properties")
+            named = properties if isinstance(properties, Mapping) else {}
+            found = named.get(name, each.get("additionalProperties"))
+        if isinstance(found, Mapping):
+            return found
+    return None
 
 
 def _is_taken(schema: Mapping[str, object], value: object) -> bool:

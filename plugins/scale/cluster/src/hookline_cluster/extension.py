@@ -21,6 +21,7 @@ from hookline_cluster.capabilities import (
 )
 from hookline_cluster.clients.observation import SecondaryClientObservers
 from hookline_cluster.config.cluster import ClusterConfig
+from hookline_cluster.machines.remote_engine import processes_of
 from hookline_cluster.migration import RequestMigration
 from hookline_cluster.news import (
     EngineJoined,
@@ -179,6 +180,7 @@ class ClusterExtension(SupervisingExtension):
             self._autoscale(number)
         if (links := self._client.capability(EngineLinks)) is not None:
             reads.append(lambda: links.links)
+            reads.append(lambda: processes_of(links.links))
         return reads
 
     def _autoscale(self, number: Scaling) -> None:

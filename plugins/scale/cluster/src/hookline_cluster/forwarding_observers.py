@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from hookline.events import ClockPair, StepOutput
 from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.observing import Observing, RemotePages
+from hookline.frontend.observing import Observing, RemotePages, TellFirst
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
@@ -31,8 +31,13 @@ class ForwardingObservers:
     def lanes(self) -> tuple[LaneStats, ...]:
         return self._observers.lanes
 
-    def add_routes(self, routes_of: RoutesOf) -> RemotePages | None:
-        return self._observers.add_routes(routes_of)
+    def add_routes(
+        self, routes_of: RoutesOf, tell_first: TellFirst | None = None
+    ) -> RemotePages | None:
+        return self._observers.add_routes(routes_of, tell_first)
+
+    def settle(self, logger: str) -> float:
+        return self._observers.settle(logger)
 
     def started(
         self,

@@ -6,9 +6,9 @@ from typing import Literal, Self
 
 from hookline.config.checks import check_seconds, check_whole
 from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
-from hookline.did_you_mean import did_you_mean
 from hookline.exceptions import ConfigError
 from hookline_metrics.drafts import MAX_SPECULATIVE_TOKENS
+from hookline_registry.spelling import did_you_mean
 
 AUTO = "auto"
 MOST_BY_ITSELF = 8

@@ -55,6 +55,7 @@ class CompilingProcess:
             "hookline_grammars.process",
             (setup_fd, limits.cpu_seconds, limits.memory_bytes),
             name="the grammar compiler",
+            role="grammar",
             pass_fds=(setup_fd,),
             environment=small_environment(),
             output=Output.NONE,

@@ -40,6 +40,7 @@ class Ended:
         seconds: How long it took to compile, without waiting.
         is_broken: Whether there is none because the backend does not work.
         is_limit: Whether there is none because it takes too much time or memory.
+        is_loosened: Whether it leaves out what no backend can follow.
     """
 
     key: bytes
@@ -47,12 +48,13 @@ class Ended:
     seconds: float
     is_broken: bool = False
     is_limit: bool = False
+    is_loosened: bool = False
 
     @property
     def word(self) -> str:
         """The outcome for metrics."""
         if isinstance(self.outcome, CompiledGrammar):
-            return "compiled"
+            return "loosened" if self.is_loosened else "compiled"
         if self.is_broken:
             return "failed"
         return "limit" if self.is_limit else "refused"
@@ -244,12 +246,12 @@ class GrammarService:
                 raise RuntimeError(f"the grammar backend cannot be used: {reason}")
             self._is_ready = True
         match process.compile(job.spec, is_trial=job.is_trial):
-            case Compiled(data, seconds, backend):
+            case Compiled(data, seconds, backend, is_loosened):
                 # Read here, so that no step has to.
                 stops = self._settings.eos_token_ids or (0,)
                 compiled = CompiledGrammar(key, data, backend)
                 self.matcher(compiled, stops)
-                return Ended(key, compiled, seconds)
+                return Ended(key, compiled, seconds, is_loosened=is_loosened)
             case Refused(is_slow=True) if job.is_trial:
                 return None
             case Refused(reason, seconds, is_limit):

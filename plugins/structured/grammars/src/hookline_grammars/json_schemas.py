@@ -1,6 +1,6 @@
 """Walks JSON schemas, and replaces formats with patterns."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,6 +16,11 @@ _SINGLE = (
     *("additionalProperties", "unevaluatedProperties", "propertyNames"),
     *("not", "if", "then", "else"),
 )
+
+_NESTING = {"array", "object"}
+_MOST_LEVELS = 8
+_UNKNOWN_LEVELS = 4
+"""Levels of a value that the schema does not describe, or by a reference."""
 
 _DATE = (
     "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -84,6 +89,41 @@ def _at(root: object, reference: str) -> object:
         else:
             found = found.get(key) if isinstance(found, dict) else None
     return found
+
+
+def most_space(schema: object) -> int:
+    """Returns how much white space may be between two of JSON's tokens.
+
+    It is enough for a line break and two spaces a level. Models could lose themselves
+    in more.
+    """
+    return 1 + 2 * _levels(schema, _MOST_LEVELS)
+
+
+def _levels(schema: object, most: int) -> int:
+    """Returns how many arrays and objects a value may have around its innermost one."""
+    if not isinstance(schema, dict) or not most:
+        return 0
+    inner = [*_listed(schema, ("properties", "patternProperties", "prefixItems"))]
+    inner += [
+        schema[word] for word in ("items", "additionalProperties") if word in schema
+    ]
+    beside = [*_listed(schema, ("anyOf", "oneOf", "allOf"))]
+    kinds = schema.get("type")
+    is_flat = not _NESTING.intersection(
+        [kinds] if isinstance(kinds, str) else kinds or ()
+    )
+    is_plain = (bool(kinds) and is_flat) or "enum" in schema or "const" in schema
+    if "$ref" in schema or not (inner or beside or is_plain):
+        return min(most, _UNKNOWN_LEVELS)
+    nested = max((_levels(each, most - 1) for each in inner), default=-1) + 1
+    return max(nested, *(_levels(each, most) for each in beside), 0)
+
+
+def _listed(schema: Schema, words: Iterable[str]) -> Iterator[object]:
+    for word in words:
+        found = schema.get(word)
+        yield from found.values() if isinstance(found, dict) else found or ()
 
 
 def formats_as_patterns(schema: object) -> bool:

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from hookline.config.extensions import STRUCTURED_OUTPUTS_OPTION as OPTION
-from hookline.did_you_mean import did_you_mean
 from hookline.exceptions import ConfigError
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import GRAMMAR_BACKEND
 from hookline_grammars.backend import BackendContext, GrammarBackend
 from hookline_registry import RegistryError, installed
+from hookline_registry.spelling import did_you_mean
 
 AUTO, NONE = "auto", "none"
 _PREFERRED = ("xgrammar", "llguidance")

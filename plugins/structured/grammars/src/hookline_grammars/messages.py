@@ -45,11 +45,13 @@ class Compiled(msgspec.Struct, frozen=True, array_like=True, tag=True):
         data: The backend's bytes.
         seconds: How long it took.
         backend: Index of the backend.
+        is_loosened: Whether it leaves out what no backend can follow.
     """
 
     data: bytes
     seconds: float
     backend: int = 0
+    is_loosened: bool = False
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):

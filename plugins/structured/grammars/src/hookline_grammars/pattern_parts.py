@@ -11,6 +11,7 @@ _PART = re.compile(
 )
 _MEMBER = re.compile(rf"({_ESCAPE}|.)(?:-({_ESCAPE}|[^\]]))?", re.DOTALL)
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "0": "\0"}
+_NO_LINE_END = "[^\\n\\r\u2028\u2029]"
 _MANY = frozenset("dDsSwWpPbB")
 """Letters whose escapes stand for many characters, or for none."""
 
@@ -46,6 +47,17 @@ def parts(pattern: str) -> Iterator[str | CharacterSet]:
                 yield char
         else:
             yield text
+
+
+def without_line_ends(pattern: str) -> str:
+    """Returns a pattern whose `.` matches no line end, as Python's and ECMA's.
+
+    Libraries take it for any character.
+    """
+    return "".join(
+        _NO_LINE_END if match["other"] == "." else match.group()
+        for match in _PART.finditer(pattern)
+    )
 
 
 def _set(text: str) -> CharacterSet:

@@ -22,6 +22,7 @@ class GrammarSpec(msgspec.Struct, frozen=True, array_like=True):
             properties that it does not name.
         whitespace_pattern: Regular expression of that whitespace; None leaves it to the
             backend.
+        loose: Pointers to schemas in the source that may be loosened.
     """
 
     kind: GrammarKind
@@ -29,6 +30,7 @@ class GrammarSpec(msgspec.Struct, frozen=True, array_like=True):
     any_whitespace: bool = True
     additional_properties: bool = True
     whitespace_pattern: str | None = None
+    loose: tuple[str, ...] = ()
 
     @property
     def key(self) -> bytes:
@@ -49,4 +51,5 @@ def spec_of(params: StructuredOutputsParams) -> GrammarSpec:
         not params.disable_any_whitespace,
         not params.disable_additional_properties,
         params.whitespace_pattern,
+        params.loose,
     )

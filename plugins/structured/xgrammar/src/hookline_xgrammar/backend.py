@@ -15,8 +15,9 @@ from hookline_grammars.backend import (
     GrammarMatcher,
     RefusedGrammarError,
 )
-from hookline_grammars.json_schemas import formats_as_patterns
+from hookline_grammars.json_schemas import formats_as_patterns, most_space
 from hookline_grammars.json_text import JsonText, JsonTextMatcher
+from hookline_grammars.pattern_parts import without_line_ends
 from hookline_grammars.spec import GrammarSpec
 from hookline_xgrammar import forced_length
 from hookline_xgrammar.grammar_text import choices, modern_tag
@@ -25,8 +26,6 @@ from hookline_xgrammar.light_import import import_xgrammar
 from hookline_xgrammar.matcher import Vocabulary, XGrammarMatcher
 from hookline_xgrammar.schema_check import check_schema, check_tag
 
-_MOST_WHITESPACE = 32
-"""Characters between two of JSON's tokens: enough to indent eight levels by four."""
 _KEPT_BYTES = 256 * 2**20
 """Memory of compiled grammars that are kept ready for further requests.
 
@@ -38,6 +37,7 @@ _QUICK_SECONDS = 0.03
 A compiled grammar is a hundred times as long as what it was compiled from. To write and
 read it takes longer than to compile it, except where compiling is very slow.
 """
+_ANY_OBJECT = '{"type": "object"}'
 _JSON, _TEXT = b"J", b"T"
 """First byte of a compiled grammar: whether the whole text is JSON."""
 _FORCED, _FREE = b"F", b"N"
@@ -106,13 +106,14 @@ class XGrammarBackend:
             raise ValueError("whitespace_pattern is not supported; llguidance has it")
         match spec.kind:
             case GrammarKind.JSON | GrammarKind.JSON_OBJECT:
+                schema = json.loads(source or _ANY_OBJECT)
                 return grammar.from_json_schema(
-                    _checked(source or '{"type": "object"}'),
+                    _checked(source or _ANY_OBJECT),
                     any_whitespace=spec.any_whitespace,
-                    max_whitespace_cnt=_MOST_WHITESPACE,
+                    max_whitespace_cnt=most_space(schema),
                 )
             case GrammarKind.REGEX:
-                return grammar.from_regex(source)
+                return grammar.from_regex(without_line_ends(source))
             case GrammarKind.CHOICE:
                 return grammar.from_ebnf(choices(source))
             case GrammarKind.GRAMMAR if "::=" in source:

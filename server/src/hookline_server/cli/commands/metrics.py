@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
-from hookline.did_you_mean import did_you_mean, unknown
 from hookline_metrics import DIALECTS, Feature
+from hookline_registry.spelling import did_you_mean, unknown
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.metrics_tools.catalogue import (
     AbsentName,

@@ -7,10 +7,11 @@ from pathlib import Path
 import yaml
 
 from hookline.config.sections import missing_distribution
-from hookline.did_you_mean import did_you_mean
+from hookline_registry.spelling import did_you_mean
 from hookline_server.auth.key_file import line_of
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.option import CONFIG_FILE, REPEATABLE, Kind, Option
+from hookline_server.cli.options.other_engines import advice
 
 
 def file_arguments(path: str, options: Iterable[Option]) -> list[str]:
@@ -26,6 +27,8 @@ def file_arguments(path: str, options: Iterable[Option]) -> list[str]:
         flag = key.replace(".", "-")
         if flag not in known and (reason := missing_distribution(flag)) is not None:
             raise UsageError(f"{path}: {flag} {reason}")
+        if flag not in known and (instead := advice(flag)) is not None:
+            raise UsageError(f"{path}: {key} is not an option of Hookline: {instead}")
         if flag not in known:
             raise UsageError(f"{path}: unknown option {key!r}{_hint(key, known)}")
         arguments += _arguments(path, known[flag], value)

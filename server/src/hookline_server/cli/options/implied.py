@@ -14,11 +14,12 @@ DEFAULT_MAX_TENANTS = 50
 
 TENANTS = "config.sections.metrics.tenants"
 MAX_TENANTS = "config.sections.metrics.max_tenants"
-ENDPOINT_VARIABLES = (
+EXPORTING_VARIABLES = (
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_TRACES_EXPORTER",
 )
-"""Variables that name an endpoint for traces, if the logger for them is in use."""
+"""Variables by which traces are exported, if the logger for them is in use."""
 TENANT_SOURCES = ("server.tenant_header", "server.api_keys", "server.tenant_keys")
 
 
@@ -63,11 +64,12 @@ def _traces(
     _, logger, key = TRACES_ENDPOINT.split(".")
     options = given.get("config.observers.options", {})
     of_logger = cast("Mapping[str, Mapping[str, str]]", options).get(logger, {})
-    ratio = TraceRules.of(environment, warn=bool).ratio  # the server warns
-    if TRACES_ENDPOINT in given or key in of_logger:
-        return {TRACE_RATIO: 1.0 if ratio is None else ratio}
-    if logger in loggers and any(environment.get(each) for each in ENDPOINT_VARIABLES):
-        return {} if ratio is None else {TRACE_RATIO: ratio}
+    is_exporting = logger in loggers and any(map(environment.get, EXPORTING_VARIABLES))
+    if TRACES_ENDPOINT in given or key in of_logger or is_exporting:
+        rules = TraceRules.of(environment, warn=bool)  # the server warns
+        if rules.ratio is None:  # another sampler decides, if there is one
+            return {TRACE_RATIO: 1.0 if rules.sampler is None else 0.0}
+        return {TRACE_RATIO: rules.ratio}
     if TRACE_RATIO in given:
         raise UsageError("--otlp-traces-sample requires --otlp-traces-endpoint")
     return {}

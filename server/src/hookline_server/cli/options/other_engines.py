@@ -9,6 +9,7 @@ _ONE_MODEL = "one server serves one model"
 _NO_SWAP = 'use --kv-transfer-config \'{"kv_connector": "cpu_offload"}\''
 _PARSER = "parsers are installed plugins, see docs/tool_parsers.md"
 _BACKEND = "--kernels and HOOKLINE_CPU_ISA choose kernels"
+_NO_LORA = "LoRA adapters are not supported"
 _ACCESS_LOG = "requests are logged at --log-level info, probes and scrapes never"
 
 ADVICE: Mapping[str, str] = {
@@ -20,21 +21,28 @@ ADVICE: Mapping[str, str] = {
     "context-length": "use --max-model-len",
     "cpu-offload-gb": "weights are not offloaded",
     "disable-access-log-for-endpoints": _ACCESS_LOG,
-    "disable-custom-all-reduce": "there is one rank",
+    "disable-custom-all-reduce": "there is no such kernel; leave it out",
     "disable-log-requests": "prompts are never logged; leave it out",
     "disable-radix-cache": "use --no-enable-prefix-caching",
     "disable-uvicorn-access-log": _ACCESS_LOG,
     "dp-size": "use --data-parallel-size",
+    "enable-elastic-ep": "engines come and go by --autoscale or POST /scale, without "
+    "--enable-expert-parallel",
+    "enable-eplb": "experts stay on their ranks",
     "enable-log-requests": "use --stat-logger request_log",
-    "enable-lora": "LoRA adapters are not supported",
+    "enable-lora": _NO_LORA,
     "enable-metrics": "metrics are on by default; leave it out",
     "exclude-tools-when-tool-choice-none": "tools are not shown then; leave it out",
+    "fully-sharded-loras": _NO_LORA,
+    "guided-decoding-backend": "use --structured-outputs-config.backend",
     "kv-offloading-size": _NO_SWAP,
     "load-balance-method": "use --load-balancing",
     "log-requests": "use --stat-logger request_log",
-    "lora-modules": "LoRA adapters are not supported",
+    "lora-modules": _NO_LORA,
     "max-log-len": "prompts are never logged; leave it out",
-    "max-lora-rank": "LoRA adapters are not supported",
+    "max-cpu-loras": _NO_LORA,
+    "max-lora-rank": _NO_LORA,
+    "max-loras": _NO_LORA,
     "max-running-requests": "use --max-num-seqs",
     "max-total-tokens": "use --num-kv-blocks",
     "mem-fraction-static": "use --gpu-memory-utilization",
@@ -42,6 +50,7 @@ ADVICE: Mapping[str, str] = {
     "model-path": "use --model",
     "num-gpu-blocks-override": "use --num-kv-blocks",
     "page-size": "use --block-size",
+    "preemption-mode": "preempted requests are recomputed; leave it out",
     "random-seed": "use --seed",
     "reasoning-config": "use --logits-processor thinking_budget",
     "reasoning-parser-plugin": _PARSER,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn, cast
 
 from hookline.config.sections import missing_distribution
-from hookline.did_you_mean import did_you_mean
+from hookline_registry.spelling import did_you_mean
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.merging import merged
 from hookline_server.cli.options.option import Kind, Option
@@ -45,7 +45,9 @@ class Parser(argparse.ArgumentParser):
                 raise UsageError(f"{flag} {reason}")
             # Without values: a misspelt option may be followed by a key.
             shown = " ".join(each.partition("=")[0] for each in flagged)
-            hint = did_you_mean(first.replace("_", "-"), self.flags)
+            option = flag.partition(".")[0]  # with a key, which it does not take
+            meant = option if option in self.flags else None
+            hint = did_you_mean(meant or flag, self.flags)
         else:
             found = [flag for flag in OPERANDS if flag in self.flags]
             hint = f"; did you mean {found[0]} {first}?" if found else ""

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
+from hookline_bench.random_prompts import PromptShape
 
 
 class DatasetName(StrEnum):
@@ -54,7 +55,7 @@ class DatasetSettings:
 
     def __post_init__(self) -> None:
         check_options(self)
-        needs_file = self.name is not DatasetName.RANDOM
+        needs_file = not self.is_random
         if needs_file and self.path is None:
             raise ConfigError(
                 "dataset-path", f"is required by dataset-name {self.name}"
@@ -75,6 +76,23 @@ class DatasetSettings:
         for name, (flag, value) in own.items():
             if value is not None and self.name is not name:
                 raise ConfigError(flag, f"needs dataset-name {name}")
+
+    def check_shape(self, shape: PromptShape) -> None:
+        """Checks options of random prompts beside those of a dataset.
+
+        Raises:
+            ConfigError: A file has lengths of its own.
+        """
+        if not self.is_random and shape != PromptShape():
+            detail = (
+                f"{self.name} has lengths of its own and takes no --random-… options"
+            )
+            raise ConfigError("dataset-name", detail)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the prompts come from no file."""
+        return self.name is DatasetName.RANDOM
 
     @property
     def has_times(self) -> bool:

@@ -18,6 +18,7 @@ from hookline_cluster.clients.messages import (
 )
 from hookline_process_engine.mailbox import KEY_BYTES
 from hookline_process_engine.messages import Failed, Output, Ready, StartFailed
+from hookline_processes.usage import RoleUsage
 
 JOINING_KEY = bytes(KEY_BYTES)
 """Stands in the messages from and to a process that is not an engine yet."""
@@ -72,9 +73,15 @@ class Ping(msgspec.Struct, frozen=True, tag=True):
 
 
 class Pong(msgspec.Struct, frozen=True, tag=True):
-    """Returns the time of a `Ping`; an engine sends it between two steps."""
+    """Returns the time of a `Ping`; an engine sends it between two steps.
+
+    Attributes:
+        at: That time.
+        processes: What the engine's processes take; None if that is not news.
+    """
 
     at: int
+    processes: tuple[RoleUsage, ...] | None = None
 
 
 class Goodbye(msgspec.Struct, frozen=True, tag=True):

@@ -29,13 +29,16 @@ LOCAL_FLAGS = frozenset(
 )
 """Options that each machine has for itself, or else the head node's."""
 
+_HEAD_FLAGS = frozenset({"stat-logger", "stat-logger-option"})
+"""Those of loggers, which only the head node has; `serve` fills in default ones."""
+
 
 def shared_options(config: EngineConfig) -> dict[str, str]:
     """Returns all options that were given and concern all machines, as JSON by flag."""
     return {
         each.flag: _json(_value(config, each))
         for each in options_of(EngineConfig)
-        if each.flag not in LOCAL_FLAGS and _is_given(config, each)
+        if each.flag not in LOCAL_FLAGS | _HEAD_FLAGS and _is_given(config, each)
     }
 
 

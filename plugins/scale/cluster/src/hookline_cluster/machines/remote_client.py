@@ -292,8 +292,8 @@ class RemoteClient:
                 return output
             case Reply():
                 return message
-            case Pong(at):
-                engine.answered((time.monotonic_ns() - at) / 1e9)
+            case Pong(at, processes):
+                engine.answered((time.monotonic_ns() - at) / 1e9, processes)
                 return None
             case Ready(facts, clock):
                 return self._take_ready(engine, EngineInfo(facts, clock))

@@ -4,8 +4,9 @@ from dataclasses import replace
 from enum import Enum
 
 from hookline_cluster.machines.link_messages import JOINING_KEY, Join
-from hookline_metrics.front_end_parts import EngineLink
+from hookline_metrics.front_end_parts import EngineLink, LinkStats, ProcessStats
 from hookline_process_engine.transport import Party, Role
+from hookline_processes.usage import RoleUsage
 
 _MOST_FORMER_HOSTS = 8
 
@@ -38,6 +39,7 @@ class RemoteEngine:
         self.dropped = 0
         self.link = EngineLink(engine_index=engine_index)
         self._occupant = ""
+        self._used_before: dict[str, float] = {}
 
     @property
     def index(self) -> int:
@@ -68,16 +70,37 @@ class RemoteEngine:
         self.presence = Presence.READY
         self.link = replace(self.link, is_up=True)
 
-    def answered(self, round_trip_seconds: float) -> None:
+    def answered(
+        self, round_trip_seconds: float, processes: tuple[RoleUsage, ...] | None = None
+    ) -> None:
         self.link = replace(self.link, round_trip_seconds=round_trip_seconds)
+        if processes is not None:
+            used = self._used_before
+            summed = [
+                replace(each, cpu_seconds=each.cpu_seconds + used.get(each.role, 0.0))
+                for each in processes
+            ]
+            self.link = replace(self.link, processes=tuple(summed))
 
     def leave(self, reason: str, *, is_lost: bool) -> None:
         """Notes that the process is the engine no longer."""
         self.presence = Presence.ABSENT
         self.absence = f"{reason} ({self._occupant})"
+        for each in self.link.processes:
+            self._used_before[each.role] = each.cpu_seconds
         self.link = replace(
             self.link,
             is_up=False,
             round_trip_seconds=None,
             lost=self.link.lost + int(is_lost),
+            processes=tuple(
+                RoleUsage(role=role, engine=str(self.index), cpu_seconds=seconds)
+                for role, seconds in self._used_before.items()
+            ),
         )
+
+
+def processes_of(links: LinkStats) -> ProcessStats:
+    """Returns what the processes of engines on other machines take."""
+    roles = tuple(each for link in links.engines for each in link.processes)
+    return ProcessStats(roles=roles, are_elsewhere=True)

@@ -33,11 +33,14 @@ from hookline_cluster.machines.tcp import TcpLink
 from hookline_process_engine.mailbox import Mailbox
 from hookline_process_engine.messages import Failed, Ready, StartFailed
 from hookline_process_engine.transport import Party, Role
+from hookline_processes.usage import ProcessTree, RoleUsage
 
 MOST_FRAMES = 1000
 """Maximum number of frames queued for the head node; the engine waits beyond it."""
 _ASK_SECONDS = 1.0
 _LINGER_SECONDS = 1.0
+_PROCESSES_SECONDS = 1.0
+"""Time between two readings of what this engine's processes take."""
 _SILENCE_SECONDS = 30.0
 """Time without a ping after which the head node has given this engine up."""
 _MOST_FAILURES = 10
@@ -66,6 +69,8 @@ class RemoteWire:
         self._on_lost = on_lost
         self._heard_at = time.monotonic()
         self._last_refusal = ""
+        self._processes = ProcessTree(os.getpid(), f"engine-{engine_index}")
+        self._reads_processes_at = 0.0
         self._endpoint = endpoint
         self._link = TcpLink(endpoint, keys, max_waiting=MOST_FRAMES, on_lost=on_lost)
         self._mailbox = self._make_mailbox(Role.JOINER, JOINING_KEY)
@@ -121,7 +126,7 @@ class RemoteWire:
         self._heard_at = now
         message = mail.message
         if isinstance(message, Ping):
-            self._mailbox.post(_HEAD, Pong(message.at))
+            self._mailbox.post(_HEAD, Pong(message.at, self._usage(now)))
         elif isinstance(message, Goodbye) and message.returns:
             self._on_lost()
         elif isinstance(message, Goodbye):
@@ -130,6 +135,12 @@ class RemoteWire:
         elif isinstance(message, FromClient):
             return self._clients.on_message(mail.sender, message)
         return None
+
+    def _usage(self, now: float) -> tuple[RoleUsage, ...] | None:
+        if now < self._reads_processes_at:
+            return None
+        self._reads_processes_at = now + _PROCESSES_SECONDS
+        return self._processes.read()
 
     def ready(self, ready: Ready) -> None:
         """Announces the engine; from now on it must hear of the head node."""

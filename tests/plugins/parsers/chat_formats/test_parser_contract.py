@@ -1,0 +1,175 @@
+"""The contract that all parsers of replies keep to, however a model slips."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .contract_cases import BARE, CALLS, CASES
+from .formats import REASONING_PARSERS, REPLIES, TOOL_PARSERS, TOOLS, Reply, Said
+from .test_chat_formats_calls import PIECES, cut
+from .test_chat_formats_reasoning import TAGS
+from .untidy_formats import UNTIDY_REPLIES
+
+MUTATIONS = ("delete", "double", "swap", "insert", "truncate")
+FORMATS = sorted(TOOL_PARSERS)
+
+
+def refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def broken_rules(reply: Reply, said: Said) -> list[str]:
+    """What the contract forbids in what a reply says."""
+    found = []
+    for name, arguments in said.calls:
+        try:
+            value = json.loads(arguments, parse_constant=refuse)
+        except ValueError as error:
+            found.append(f"{name}({arguments}): {error}")
+        else:
+            if not isinstance(value, dict):
+                found.append(f"{name}({arguments}) is no object")
+    tokens: set[str] = set()
+    if reply.tool is not None:
+        tokens |= set(getattr(TOOL_PARSERS[reply.tool](TOOLS), "control_tokens", ()))
+    found += [
+        f"{token!r} in {text!r}"
+        for token in tokens
+        for text in (said.content, said.reasoning)
+        if token in text
+    ]
+    found += [f"failed: {each}" for each in reply.counts.stats().failures]
+    return found
+
+
+def test_slips_of_models_are_understood() -> None:
+    """
+    Each means the same at once, a character at a time and otherwise cut.
+    """
+    faults = []
+    for case in CASES:
+        for pieces in ([case.text], list(case.text), cut(case.text, 1)):
+            reply = Reply(
+                tool=case.tool or None,
+                reasoning=case.parser or None,
+                prompt_end=case.prompt_end,
+            )
+            said = reply.read(pieces)
+            got = (tuple(said.calls), said.content, said.reasoning)
+            if got != (case.calls, case.content, case.reasoning):
+                faults.append(f"{case.tool} {case.parser} {case.text!r}: {got}")
+            faults += broken_rules(reply, said)
+
+    assert not faults, "\n".join(faults)
+
+
+def test_every_format_has_slips() -> None:
+    """
+    A format whose slips nobody has tried fails here.
+    """
+    tried = [case.tool for case in CASES]
+
+    assert {name for name in FORMATS if tried.count(name) >= 3} == set(FORMATS)
+    assert set(CALLS) == set(FORMATS)
+
+
+def mutated(text: str, chance: random.Random) -> str:
+    """Returns a reply with a few faults, most of them at the edges of tags."""
+    for _ in range(chance.randint(0, 3)):
+        edges = [at for at, each in enumerate(text) if each in '<>[]{}"|\n,:']
+        at, end = sorted(chance.choices([*edges, 0, len(text)], k=2))
+        match chance.choice(MUTATIONS):
+            case "delete":
+                text = text[:at] + text[min(end, at + 40) :]
+            case "double":
+                text = text[:end] + text[at:end][:60] + text[end:]
+            case "swap":
+                text = text[:at] + text[at:end][::-1][:9] + text[end:]
+            case "insert":
+                text = text[:at] + chance.choice([*PIECES, *TAGS]) + text[at:]
+            case _:
+                text = text[:end] if end else text
+    return text
+
+
+WHOLE = {
+    name: [
+        CALLS[name],
+        *[text for tool, text, *_ in (*REPLIES, *UNTIDY_REPLIES) if tool == name],
+        *[case.text for case in CASES if case.tool == name],
+    ]
+    for name in FORMATS
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(deadline=None, max_examples=25, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32),
+    reasoning=st.sampled_from([None, *sorted(REASONING_PARSERS)]),
+    prompt_end=st.sampled_from(["", "<think>", "</think>\n"]),
+)
+def test_mutated_replies_keep_to_the_contract(
+    name: str, seed: int, reasoning: str | None, prompt_end: str
+) -> None:
+    """
+    At every split the same, with arguments that are JSON and no control token.
+    """
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    text = mutated("".join(chance.choices(WHOLE[name], k=2)), chance)
+    whole = Reply(tool=name, reasoning=reasoning, prompt_end=prompt_end)
+    split = Reply(tool=name, reasoning=reasoning, prompt_end=prompt_end)
+
+    said, pieces = whole.read([text]), split.read(cut(text, seed))
+
+    assert (pieces.content, pieces.reasoning, pieces.calls) == (
+        said.content,
+        said.reasoning,
+        said.calls,
+    ), text
+    assert not broken_rules(whole, said), text
+    repairs = (set(each.counts.stats().repairs) for each in (whole, split))
+    assert next(repairs) == next(repairs), text
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(deadline=None, max_examples=20, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32),
+    reasoning=st.sampled_from([None, *sorted(REASONING_PARSERS)]),
+)
+def test_text_is_never_lost(name: str, seed: int, reasoning: str | None) -> None:
+    """
+    Words before and behind damaged calls are somewhere in the reply, and so are those
+    between them if none is a call.
+    """
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    damaged = [mutated(CALLS[name], chance) for _ in range(2)]
+    words = ("Zebra1", "Zebra2", "Zebra3")
+    text = f"{words[0]} {damaged[0]} {words[1]} {damaged[1]} {words[2]}"
+
+    said = Reply(tool=name, reasoning=reasoning).read(cut(text, seed))
+
+    where = f"{said.content} {said.reasoning} {said.calls}"
+    kept = words[::2] if said.calls else words
+    assert not [each for each in kept if each not in where], (text, said)
+
+
+@pytest.mark.parametrize("name", [*BARE, "kimi_k2", "glm45"])
+def test_repairs_are_counted(name: str) -> None:
+    """
+    By parser and by kind; what needed none counts none.
+    """
+    [tidy] = [text for tool, text in CALLS.items() if tool == name]
+    whole, slip = Reply(tool=name), Reply(tool=name)
+
+    whole.read([tidy])
+    slip.read([tidy.replace("Paris", "Pa\\ris").replace('"}', '",}') + tidy[:-9]])
+
+    assert whole.counts.stats().repairs == ()
+    repairs = slip.counts.stats().repairs
+    assert {kind for kind, *_ in repairs} <= {"tool"}
+    assert all(parser == name and count for _, parser, _, count in repairs)
