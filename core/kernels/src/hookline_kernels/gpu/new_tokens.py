@@ -13,7 +13,8 @@ from triton.tools.tensor_descriptor import (  # type: ignore[import-untyped]
 
 from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.gpu.jit import kernel, tl
-from hookline_kernels.gpu.tilings import NEW, NEW_AFTER_CACHED, Tiling
+from hookline_kernels.gpu.launching import launch
+from hookline_kernels.gpu.tilings import Tiling, new_tiling
 from hookline_kernels.gpu.walking import (
     LOG2_E,
     PagedHead,
@@ -78,15 +79,22 @@ def new_tokens_attention(
         output: [T, heads, dim]; rows of no request stay unwritten.
         tiling: None chooses it.
     """
-    chosen = tiling or (NEW_AFTER_CACHED if has_cached else NEW)
     heads, width = query.shape[1:]
+    chosen = tiling or new_tiling(
+        query.device,
+        width=width,
+        has_cached=has_cached,
+        query_rows=len(query) * heads,
+    )
     kv_heads = key.shape[1]
     group = heads // kv_heads
     keys, values = layer.keys, layer.values
     is_short = max_query_len * group <= _FEW_ROWS < chosen.rows
     rows = _FEW_ROWS if is_short else chosen.rows
     tiles = -(-max_query_len // (rows // group))
-    _new_tokens_kernel[(kv_heads, len(seq_lens), tiles)](
+    launch(
+        _new_tokens_kernel,
+        (kv_heads, len(seq_lens), tiles),
         *(query, *query.stride()[:2]),
         _fetched(key, chosen.step),
         _fetched(value, chosen.step),
