@@ -13,8 +13,8 @@ from triton.tools.tensor_descriptor import (  # type: ignore[import-untyped]
     TensorDescriptor,
 )
 
-_LEAST = -(1 << 31)
 _ALIGNMENT = 16
+_MOST_BOUND = 4096
 _binds_always = os.environ.get("TRITON_INTERPRET") == "1" or bool(torch.version.hip)
 _bound: dict[tuple[object, ...], tuple[Any, tuple[object, ...]]] = {}
 """Compiled kernels and the arguments that come last, by what both depend on."""
@@ -38,10 +38,12 @@ def launch(
     device = driver.get_current_device()
     key = (
         *(id(kernel), device, *options, *options.values()),
-        *[_kind(each) for each in arguments],
+        *[each if type(each) is int else _kind(each) for each in arguments],
     )
     found = _bound.get(key)
     if found is None:
+        if len(_bound) >= _MOST_BOUND:
+            _bound.clear()
         compiled = kernel[grid](*arguments, **options)
         _bound[key] = compiled, _constants(kernel, len(arguments), options)
         return
@@ -52,19 +54,14 @@ def launch(
 
 
 def _kind(argument: object) -> object:
-    """Returns what Triton compiles for, of an argument that is no constant.
+    """Returns what Triton compiles for, of an argument that is no integer.
 
-    That is a tensor's dtype and whether it is aligned; whether an integer is 1, a
-    multiple of 16 or wide; and else the type.
+    That is a tensor's dtype and whether it is aligned, and else the type. Integers are
+    compared as they are: they are sizes and strides, of which few differ.
     """
     if isinstance(argument, torch.Tensor):
         dtype = argument.dtype
         return (dtype,) if argument.data_ptr() % _ALIGNMENT else dtype
-    if type(argument) is int:
-        if -1 <= argument <= 1:
-            return argument
-        is_wide = not _LEAST <= argument < -_LEAST
-        return 2 + (argument % _ALIGNMENT == 0) + 2 * is_wide
     if isinstance(argument, TensorDescriptor):
         return (argument.base.dtype, *argument.block_shape)
     return type(argument)
