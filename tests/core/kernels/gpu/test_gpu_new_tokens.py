@@ -11,6 +11,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 from hookline_kernels import reference_attention
 from hookline_kernels.gpu import attention
 from hookline_kernels.gpu.attention import TritonAttention
+from hookline_kernels.gpu.new_tokens import new_tokens_attention
 from hookline_testing.attention_steps import Step, make_step
 from hookline_testing.essential import essential
 
@@ -53,11 +54,10 @@ def attend(step: Step, shape: tuple[int, int, int, int, int]) -> torch.Tensor:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether requests had cached tokens, of each call of the kernel."""
     calls: list[bool] = []
-    plain = attention.new_tokens_attention
 
     def spy(*arguments: Any, has_cached: bool, **options: Any) -> None:
         calls.append(has_cached)
-        plain(*arguments, has_cached=has_cached, **options)
+        new_tokens_attention(*arguments, has_cached=has_cached, **options)
 
     monkeypatch.setattr(attention, "new_tokens_attention", spy)
     return calls
