@@ -13,6 +13,7 @@ weights; its products use the plans that were fastest.
 """
 
 import argparse
+import gc
 import itertools
 import json
 import multiprocessing
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gpu_splits
 import torch
 from gpu import MODELS, Model, copied_bytes_a_second, facts, kernels, paged
 from gpu import Clock as CopyClock
@@ -32,19 +34,28 @@ from torch.nn import functional
 
 DTYPE = torch.bfloat16
 EPSILON = 1e-6
-ROWS = (1, 4, 8, 16)
+ROWS = (2, 4, 8, 16)
 LEAST_BYTES = 300 << 20
 """Weights of a chain of calls; more than any cache."""
-VECTORS = [
-    *((2, 2048, 4), (4, 1024, 4), (4, 2048, 4), (8, 1024, 4)),
-    *((8, 1024, 8), (8, 2048, 8), (16, 1024, 8), (16, 1024, 16)),
-]
-TILES = [
-    *((16, 256, 2, 4), (16, 512, 4, 3), (32, 128, 4, 6)),
-    *((32, 256, 4, 4), (64, 128, 4, 4)),
-]
-MOST_SUMS = 128
-"""Sums that a thread can hold in registers."""
+PLANS = {
+    1: [(4, 1024, 4, 0), (2, 2048, 4, 0), (4, 2048, 4, 0), (8, 1024, 4, 0)],
+    2: [
+        *((4, 1024, 4, 0), (2, 1024, 4, 0), (4, 512, 4, 0)),
+        *((16, 256, 4, 4), (8, 512, 4, 4)),
+    ],
+    4: [
+        *((4, 512, 4, 0), (2, 1024, 4, 0)),
+        *((16, 256, 4, 4), (8, 512, 4, 4), (32, 256, 4, 4)),
+    ],
+    8: [
+        *((2, 512, 4, 0),),
+        *((16, 256, 4, 4), (8, 512, 4, 4), (32, 256, 4, 4)),
+    ],
+    16: [
+        *((16, 256, 4, 4), (8, 512, 4, 4), (32, 256, 4, 3), (32, 128, 4, 6)),
+    ],
+}
+"""Plans by the number of rows; halves of the tile if it is gated."""
 MOST_SHARED = 200 << 10
 
 
@@ -76,19 +87,13 @@ def products_of(model: Model) -> list[Product]:
 def plans_of(product: Product, rows: int) -> Iterator[tuple[int, ...]]:
     """Yields the plans that fit into registers and shared memory."""
     sides = 2 if product.gated else 1
-    for tile, step, warps in VECTORS:
-        held = tile * step // (32 * warps) * sides
-        fits = (
-            step < 2 * product.width
-            and held <= 64
-            and held * rows <= (MOST_SUMS if rows > 2 else MOST_SUMS // 2)
-        )
-        if fits and rows <= 8:
-            yield tile, step, warps, 0
-    for tile, step, warps, stages in TILES:
-        shared = (tile * sides + max(rows, 16)) * step * 2 * stages
-        if (rows > 1 or (tile, step) == (16, 256)) and shared <= MOST_SHARED:
-            yield tile // sides if tile > 16 else tile, step, warps, stages
+    for tile, step, warps, stages in PLANS[rows]:
+        if not stages and not step <= product.width <= 16 * step:
+            continue
+        halved = tile // sides if rows > 1 else tile
+        shared = (halved * sides + max(rows, 16)) * step * 2 * stages
+        if shared <= MOST_SHARED:
+            yield halved, step, warps, stages
 
 
 class Inputs:
@@ -178,32 +183,55 @@ class FakeDriver:
         return 0
 
 
-def compile_one(task: tuple[Product, int, tuple[int, ...], int]) -> str:
+def compile_one(task: "Task") -> str:
     """Compiles one product in this process, into Triton's cache on the disk."""
     product, rows, plan, capability = task
     triton = __import__("triton")
     triton.runtime.driver.set_active(FakeDriver(capability))
     launch = triton.JITFunction.run
-    kernels("thin").chained = lambda _device: {"chains": True, "launch_pdl": True}
+    for name in ("thin", "decode", "norm", "gated"):
+        kernels(name).chained = lambda _device: {"chains": True, "launch_pdl": True}
     triton.JITFunction.run = lambda kernel, *each, **options: launch(
         kernel, *each, **{**options, "warmup": True}
     )
     try:
+        if product is None:
+            gpu_splits.compile_variant(plan)
+            return ""
         small = Inputs(product, rows, torch.device("meta"), 0)
         values = torch.empty(rows, product.width, dtype=DTYPE)
+        if not plan:
+            kernels("norm").rms_norm(values, values[0].clone(), EPSILON)
+            if product.gated:
+                found = torch.empty(rows, product.outs, dtype=DTYPE)
+                kernels("gated").silu_mul(found)
+            return ""
         weight = torch.empty(product.outs, product.width, dtype=DTYPE)
         small.values, small.norm = values, torch.empty(product.width, dtype=DTYPE)
         if small.residual is not None:
             small.residual = torch.empty(rows, product.outs, dtype=DTYPE)
         small.thin(weight, plan)
     except Exception as error:  # noqa: BLE001 - is reported; the others go on
-        return f"{product.model} {product.name} {rows} {plan}: {error!r}"[-300:]
+        return f"{product} {rows} {plan}: {error!r}"[-300:]
     finally:
         triton.JITFunction.run = launch
     return ""
 
 
-def compile_all(tasks: list[tuple[Product, int, tuple[int, ...], int]]) -> None:
+Task = tuple[Product | None, int, tuple[int, ...], int]
+
+
+def kernel_of(task: Task) -> tuple[object, ...]:
+    """Returns what determines a task's kernel."""
+    product, rows, plan, _ = task
+    if product is None:
+        return rows, plan
+    return product.width, product.normed, product.gated, product.adds, rows, plan
+
+
+def compile_all(tasks: list[Task]) -> None:
+    tasks = list({kernel_of(task): task for task in tasks}.values())
+    tasks.sort(key=lambda task: -(task[0].width if task[0] else 0))
     count = max(1, min(16, os.cpu_count() or 1))
     started = time.monotonic()
     with multiprocessing.get_context("spawn").Pool(count) as pool:
@@ -258,15 +286,16 @@ def measure(
     inputs = Inputs(product, rows, device, copies)
     calls = list(itertools.islice(itertools.cycle(inputs.weights), max(copies, 8)))
     saved = None if inputs.residual is None else inputs.residual.clone()
+    wanted = inputs.exact(inputs.weights[0])
+    largest = wanted.abs().max()
 
     def timed(
         plan: tuple[int, ...], call: Callable[[torch.Tensor], torch.Tensor]
     ) -> Row:
         if inputs.residual is not None and saved is not None:
             inputs.residual.copy_(saved)
-        wanted = inputs.exact(inputs.weights[0])
         found = call(inputs.weights[0]).double()
-        error = float((found - wanted).abs().max() / wanted.abs().max())
+        error = float((found - wanted).abs().max() / largest)
         seconds = clock.seconds(lambda: [call(each) for each in calls]) / len(calls)
         return Row(
             *(product.model, product.name, rows, plan, seconds * 1e6),
@@ -394,12 +423,8 @@ def time_stack(
     found: dict[str, float] = {}
     wanted: torch.Tensor | None = None
     variants = [
-        ("cuBLAS, not chained", {}, False, None),
         ("cuBLAS, chained", {}, True, None),
-        ("thin, not chained", best, False, None),
         ("thin, chained", best, True, None),
-        ("thin, chained, 1 split", best, True, 1),
-        ("thin, chained, splits of 128", best, True, 8),
         ("thin, chained, splits of 64", best, True, 16),
     ]
     decode = kernels("decode")
@@ -423,18 +448,35 @@ def time_stack(
 
 
 def print_table(rows: list[Row], copy: float) -> None:
-    """Prints cuBLAS and the three fastest plans of each product and row count."""
-    print("| model | product | rows | cuBLAS µs (of copy) | plans: µs (of copy) |")
-    print("|---|---|---:|---:|---|")
-    keys = sorted({(row.model, row.product, row.rows) for row in rows}, reverse=True)
-    for key in keys:
-        group = [row for row in rows if (row.model, row.product, row.rows) == key]
-        told = [
-            f"{row.microseconds:.1f} ({row.gigabytes_a_second * 1e9 / copy:.0%})"
-            + "".join(f" {','.join(map(str, row.plan))}" for _ in row.plan[:1])
-            for row in sorted(group, key=lambda row: (bool(row.plan), row.microseconds))
-        ]
-        print("|", " | ".join(map(str, key)), "|", told[0], "|", "; ".join(told[1:4]))
+    """Prints cuBLAS and the two fastest plans by product, for each number of rows."""
+    counts = sorted({row.rows for row in rows})
+    print("| model | product |", *(f"{n}: cuBLAS, plans: µs |" for n in counts))
+    for model, product in dict.fromkeys((row.model, row.product) for row in rows):
+        cells = []
+        for count in counts:
+            key = model, product, count
+            group = [row for row in rows if (row.model, row.product, row.rows) == key]
+            group.sort(key=lambda row: (bool(row.plan), row.microseconds))
+            told = [
+                f"{row.microseconds:.1f} "
+                + (",".join(map(str, row.plan)) or _share(row, copy))
+                for row in group[:3]
+            ]
+            cells.append("; ".join(told))
+        print("|", model, "|", product, "|", " | ".join(cells), "|")
+
+
+def _share(row: Row, copy: float) -> str:
+    return f"({row.gigabytes_a_second * 1e9 / copy:.0%})"
+
+
+def guarded(name: str, work: Callable[[], Any]) -> Any:
+    """Returns the work's result, or None if it fails, which is printed."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - is reported; the others go on
+        print(f"FAILED {name}: {error!r}"[:400], flush=True)
+        return None
 
 
 def main() -> None:
@@ -446,38 +488,52 @@ def main() -> None:
     options = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("benchmarks/gpu_thin.py needs a CUDA device, and torch finds none")
-    ends = time.monotonic() + options.seconds
+    begun = time.monotonic()
+    ends = begun + options.seconds
     device = torch.device("cuda", 0)
     capability = torch.cuda.get_device_capability(device)[0] * 10
-    cases = [
+    large = MODELS[-1]
+    cases = [(product, 1) for product in products_of(large)] + [
         (product, rows)
         for rows in options.rows
         for model in MODELS
         for product in products_of(model)
     ]
-    compile_all(
-        [
-            (product, rows, plan, capability)
-            for product, rows in cases
-            for plan in plans_of(product, rows)
-        ]
-    )
+    tasks: list[Task] = [
+        (product, rows, plan, capability)
+        for product, rows in cases
+        for plan in ((), *plans_of(product, rows))
+        if plan or product.normed
+    ]
+    tasks += [(None, 0, each, capability) for each in gpu_splits.variants()]
+    compile_all(tasks)
+    gc.collect()
+    gc.freeze()
     clock, rows, stacks = Clock(options.rounds), [], {}
     copy = copied_bytes_a_second(CopyClock(device, 10), device)
     print(f"{facts(device)}; copy {copy / 1e9:.0f} GB/s")
+    splits = guarded("splits", lambda: gpu_splits.measured_splits(clock, device))
+    print(f"splits: {time.monotonic() - begun:.0f} s")
+    torch.cuda.empty_cache()
     for number, (product, count) in enumerate(cases):
         if time.monotonic() > ends:
             print(f"out of time: {len(cases) - number} of {len(cases)} cases left")
             break
-        if count != options.rows[0] and not stacks:
-            for model, layers in zip(MODELS, (28, 8), strict=True):
-                stacks[model.name] = time_stack(clock, model, layers, rows, device)
+        if count != 1 and not stacks:
+            stacks = {
+                large.name: guarded(
+                    "stack", lambda: time_stack(clock, large, 8, rows, device)
+                )
+            }
             torch.cuda.empty_cache()
-        try:
-            rows.extend(measure(clock, product, count, device))
-        except Exception as error:  # noqa: BLE001 - is reported; the others go on
-            print(f"FAILED {product} {count}: {error!r}"[:400], flush=True)
+            print(f"stack: {time.monotonic() - begun:.0f} s")
+        found = guarded(
+            f"{product} {count}",
+            lambda p=product, c=count: list(measure(clock, p, c, device)),
+        )
+        rows.extend(found or [])
         torch.cuda.empty_cache()
+    print(f"products: {time.monotonic() - begun:.0f} s")
     print_table(rows, copy)
     worst = max((row for row in rows if row.plan), key=lambda row: row.error)
     print("largest error:", worst)
@@ -489,6 +545,7 @@ def main() -> None:
                 {name: getattr(row, name) for name in Row.__slots__} for row in rows
             ],
             "stacks": stacks,
+            "splits": splits,
         }
         options.out.write_text(json.dumps(document, indent=1) + "\n")
 
