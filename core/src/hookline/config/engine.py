@@ -218,6 +218,10 @@ class EngineConfig:
         engines = 1 if self.in_process else self.engines_here
         return engines * self.parallel.num_here
 
+    def on_gpu(self) -> Self:
+        """Returns the configuration with the defaults of a model on a GPU."""
+        return replace(self, scheduler=self.scheduler.on_gpu())
+
     def of_engine(self, engine_index: int) -> Self:
         """Returns the configuration of an engine; all differ in their index only."""
         return replace(self, engine_index=engine_index)
