@@ -20,7 +20,6 @@ from hookline_kernels.gpu import (
     rejection,
     rotary,
     sampling,
-    thin,
 )
 
 DTYPE = torch.bfloat16
