@@ -22,7 +22,7 @@ KERNELS = {"decode", "merge", "prefill", "norm", "silu_mul", "rotate", "write"} 
 }
 SHARED_BYTES = 101_376
 """Of a small GPU's multiprocessor; larger ones have more."""
-LARGE_SHARED_BYTES = 160 << 10
+LARGE_SHARED_BYTES = 227 << 10
 """Of those that fetch tiles by a copy engine."""
 
 
