@@ -85,6 +85,20 @@ def attend_new() -> None:
         )
 
 
+def multiply() -> None:
+    """Compiles products of few rows by both kernels, which begin early."""
+    module: Any = thin
+    module.chained = lambda _device: {"chains": True, "launch_pdl": True}
+    rows, factors = torch.zeros(4, 2048, dtype=DTYPE), torch.zeros(2048, dtype=DTYPE)
+    weight = torch.zeros(4096, 2048, dtype=DTYPE)
+    norm_before = thin.RowNorm(factors, 1e-6)
+    for count, plan in ((1, (4, 1024, 4)), (4, (16, 256, 4, 4))):
+        some = rows[:count]
+        chosen = thin.ThinPlan(*plan)
+        thin.thin_product(some, weight, chosen, norm=norm_before, gated=True)
+        thin.thin_product(some, weight[:2048], chosen, residual=some.clone())
+
+
 def others() -> None:
     rows, weight = torch.zeros(8, 4096, dtype=DTYPE), torch.zeros(4096, dtype=DTYPE)
     norm.rms_norm(rows, weight, 1e-6)
@@ -125,4 +139,5 @@ if __name__ == "__main__":
     attend(128, 128, None, None)
     attend(80, 64, 30.0, torch.zeros(8))
     attend_new()
+    multiply()
     others()

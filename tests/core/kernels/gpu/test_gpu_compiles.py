@@ -9,8 +9,10 @@ import pytest
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
-KERNELS = {"decode", "merge", "prefill", "norm", "silu_mul", "rotate", "write"} | {
+KERNELS = {"decode", "prefill", "norm", "silu_mul", "rotate", "write"} | {
     "new_tokens",
+    "vectors",
+    "tiles",
     "best",
     "argmax",
     "survey",

@@ -55,8 +55,7 @@ def thin_product(
     """Returns values · weightᵀ of few rows, rounding where `transformers` does.
 
     Args:
-        values: [T, in], rows contiguous; T is at most 32, or 16 without the matrix
-            unit.
+        values: [T, in], rows contiguous; T is at most 32, or 8 without the matrix unit.
         weight: [out, in] of the same dtype, contiguous.
         plan: Any plan gives the same up to rounding.
         norm: Normalises the rows first.
@@ -77,6 +76,8 @@ def thin_product(
     if on_tiles:
         row_bytes = plan.tile * weight.itemsize * (2 if gated else 1)
         options["ahead"] = min(power_of_two(width), _AHEAD_BYTES // row_bytes)
+    else:
+        options["width_pad"] = power_of_two(width)
     launch[(-(-outs // plan.tile),)](
         *(values, values.stride(0), weight, bias),
         *((None, 0.0) if norm is None else norm[:2]),
@@ -89,7 +90,6 @@ def thin_product(
         rows=rows,
         rows_pad=power_of_two(rows, _TILE_ROWS if on_tiles else 1),
         width=width,
-        width_pad=power_of_two(width),
         tile=plan.tile,
         step=min(plan.step, power_of_two(width)),
         num_warps=plan.warps,
@@ -296,7 +296,6 @@ def _tiles_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     rows: tl.constexpr,
     rows_pad: tl.constexpr,
     width: tl.constexpr,
-    width_pad: tl.constexpr,
     tile: tl.constexpr,
     step: tl.constexpr,
     ahead: tl.constexpr,
