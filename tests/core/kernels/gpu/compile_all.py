@@ -86,17 +86,16 @@ def attend_new() -> None:
 
 
 def multiply() -> None:
-    """Compiles products of few rows by both kernels, which begin early."""
+    """Compiles products of few rows, which begin early."""
     module: Any = thin
     module.chained = lambda _device: {"chains": True, "launch_pdl": True}
-    rows, factors = torch.zeros(4, 2048, dtype=DTYPE), torch.zeros(2048, dtype=DTYPE)
     weight = torch.zeros(4096, 2048, dtype=DTYPE)
-    norm_before = thin.RowNorm(factors, 1e-6)
-    for count, plan in ((1, (4, 1024, 4)), (4, (16, 256, 4, 4))):
-        some = rows[:count]
-        chosen = thin.ThinPlan(*plan)
-        thin.thin_product(some, weight, chosen, norm=norm_before, gated=True)
-        thin.thin_product(some, weight[:2048], chosen, residual=some.clone())
+    norm_before = thin.RowNorm(torch.zeros(2048, dtype=DTYPE), 1e-6)
+    for count in (1, 4):
+        rows = torch.zeros(count, 2048, dtype=DTYPE)
+        plan = thin.ThinPlan(2, 1024)
+        thin.thin_product(rows, weight, plan, norm=norm_before, gated=True)
+        thin.thin_product(rows, weight[:2048], plan, residual=rows.clone())
 
 
 def others() -> None:

@@ -11,8 +11,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 
 KERNELS = {"decode", "prefill", "norm", "silu_mul", "rotate", "write"} | {
     "new_tokens",
-    "vectors",
-    "tiles",
+    "thin",
     "best",
     "argmax",
     "survey",

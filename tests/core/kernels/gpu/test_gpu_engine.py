@@ -158,10 +158,10 @@ def test_graphs_give_the_oracles_tokens(
 
     Products of few rows are a kernel's, as they are of large weights.
     """
-    vectors, tiles = thin.ThinPlan(64, 64, 4), thin.ThinPlan(64, 64, 4, 2)
+    plan = thin.ThinPlan(64, 64)
     monkeypatch.setattr(
         "hookline_kernels.decoder.gpu_layer_ops.plans_of",
-        lambda _weight, **_: {1: vectors, 2: vectors, 4: tiles},
+        lambda _weight, **_: dict.fromkeys((1, 2, 4), plan),
     )
     with serve(oracle.folder, graphs=True) as llm:
         found = tokens_of(llm, PROMPTS[:3])

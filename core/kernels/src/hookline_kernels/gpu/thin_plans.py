@@ -1,20 +1,22 @@
 """Which products of few rows `thin_product` computes, and how.
 
-The choices were measured on an H200, in bfloat16, with the layers of models of 0.6, 1
-and 8 billion parameters. Other products, and other numbers of rows, are cuBLAS's.
+Measured on an H200 against cuBLAS and the kernels around it, in bfloat16, with the
+layers of models of 0.6, 1 and 8 billion weights: one row gains everywhere, two rows
+gain below the memory's speed, and four only where cuBLAS has too few programs.
 """
 
 import torch
 
-from hookline_kernels.gpu.chaining import is_chained
 from hookline_kernels.gpu.thin import ThinPlan
 
 LEAST_NUMBERS = 1 << 19
 """Numbers of a weight below which launches take all of the time."""
-_MOST_STEPS = 16
-"""Steps of a program on registers, which are unrolled."""
+_MOST_OF_TWO = 1 << 25
+"""Numbers of a weight from which two rows are better off with cuBLAS."""
+_MOST_OF_FOUR = 1 << 22
 _FEW_OUTS = 2048
-"""Outputs up to which few programs share a product, so that tiles must be small."""
+_MOST_STEPS = 16
+"""Steps of a program, which are unrolled."""
 
 
 def plans_of(weight: torch.Tensor, *, gated: bool = False) -> dict[int, ThinPlan]:
@@ -25,23 +27,16 @@ def plans_of(weight: torch.Tensor, *, gated: bool = False) -> dict[int, ThinPlan
         gated: As `thin_product` takes it.
     """
     outs, width = weight.shape
-    if weight.itemsize != 2 or weight.numel() < LEAST_NUMBERS:
+    numbers = weight.numel()
+    if weight.itemsize != 2 or numbers < LEAST_NUMBERS:
         return {}
-    plans = {1: _vectors(outs, width)}
+    narrows = outs <= width and not gated
+    plans = {1: ThinPlan(2, 2048) if narrows else ThinPlan(4, 1024)}
+    is_small = numbers <= _MOST_OF_FOUR and outs <= _FEW_OUTS
+    if numbers < _MOST_OF_TWO:
+        plans[2] = ThinPlan(2 if gated or is_small else 4, 1024)
+    if is_small:
+        plans[4] = ThinPlan(2, 1024)
     return {
-        rows: plan for rows, plan in plans.items() if _fits(plan, width, weight.device)
+        rows: plan for rows, plan in plans.items() if width <= _MOST_STEPS * plan.step
     }
-
-
-def _vectors(outs: int, width: int) -> ThinPlan:
-    """Returns the plan of one row, whose weights stay in registers."""
-    if outs <= _FEW_OUTS and width >= 2048:
-        return ThinPlan(tile=2, step=2048, warps=4)
-    return ThinPlan(tile=4, step=1024, warps=4)
-
-
-def _fits(plan: ThinPlan, width: int, device: torch.device) -> bool:
-    """Whether the kernel is not too large for this width, or for the device."""
-    if plan.stages:
-        return is_chained(device)
-    return width <= _MOST_STEPS * plan.step
