@@ -120,7 +120,9 @@ def configured(folder: Path, running: int, tokens: int) -> EngineConfig:
     )
 
 
-def measure(folder: Path, running: int, options: argparse.Namespace) -> list[dict[str, int]]:
+def measure(
+    folder: Path, running: int, options: argparse.Namespace
+) -> list[dict[str, int]]:
     """Returns the ns of each part, by step."""
     parts = Parts()
     steps = options.steps + 2 * WARM_UP
@@ -135,14 +137,21 @@ def measure(folder: Path, running: int, options: argparse.Namespace) -> list[dic
             prompt = [source.randrange(3, 8000) for _ in range(options.prompt_tokens)]
             params = SamplingParams(max_tokens=steps, ignore_eos=True)
             request = front_end.prepare(prompt, params)
-            front_end.submit(request, _drop, arrived_at=time.monotonic_ns(), is_streamed=True)
+            front_end.submit(
+                request, _drop, arrived_at=time.monotonic_ns(), is_streamed=True
+            )
+        for token_id in range(front_end.facts.model.vocab_size):
+            front_end.tokenizer.token_bytes(token_id)  # as after a while
         client, decoding = front_end.engines.client, 0
         while len(found) < options.steps:
             if not isinstance(output := client.receive(0), StepOutput):
                 continue
             front_end.on_message(decode(encode(output)))
             spent = parts.take()
-            if output.record is not None and output.record.work.decode_requests == running:
+            if (
+                output.record is not None
+                and output.record.work.decode_requests == running
+            ):
                 decoding += 1
                 if decoding > WARM_UP:
                     found.append(spent)

@@ -1,5 +1,7 @@
 """The executor: a runner of steps on a device that computes nothing."""
 
+import gc
+
 import torch
 
 from hookline.config.engine import EngineConfig
@@ -10,6 +12,7 @@ from hookline.engine.worker.sampling.logits_processor import LogitsProcessorCont
 from hookline.engine.worker.sampling.sampling_state import SamplingState
 from hookline.step import ModelShape, SleepLevel, StepPlan
 from hookline_kernels.gpu.graph_sizes import GraphSizes
+from hookline_kernels.runtime.gc_freeze import freeze_gc
 from hookline_kernels.runtime.stopwatch import HostStopwatch
 from hookline_models.logits_processors import logits_processors
 from hookline_null.device import NullFeed, NullForward, NullSampler, RandomTokens
@@ -59,6 +62,7 @@ class NullExecutor:
             stopwatch=HostStopwatch(),
             draw_ahead=RandomTokens(shape, feed, config.model.seed),
         )
+        freeze_gc()
 
     def start(self, plan: StepPlan) -> StartedStep:
         return self._runner.start(plan)
@@ -73,4 +77,5 @@ class NullExecutor:
         """Has no memory to allocate."""
 
     def close(self) -> None:
+        gc.unfreeze()
         self._sampling.close()
