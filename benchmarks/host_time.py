@@ -53,6 +53,7 @@ ENGINE = ("schedule", "prepare", "sample", "update", "emit", "encode")
 FRONT_END = ("decode", "deliver")
 GOALS_MS = {1: 0.25, 32: 0.5, 256: 1.6, 1024: 6.0}
 FRONT_END_GOAL_US = 4.0
+BATCHED_TOKENS = 8192
 WARM_UP = 20
 """Steps after the last prompt that are not counted."""
 
@@ -109,7 +110,9 @@ class Parts:
 
 def configured(folder: Path, running: int, tokens: int) -> EngineConfig:
     scheduler = SchedulerConfig(
-        max_num_seqs=running, max_num_batched_tokens=8192, async_scheduling=True
+        max_num_seqs=running,
+        max_num_batched_tokens=BATCHED_TOKENS,
+        async_scheduling=True,
     )
     cache = CacheConfig(num_kv_blocks=running * (tokens // 16 + 2))
     return EngineConfig(
@@ -125,23 +128,26 @@ def measure(
 ) -> list[dict[str, int]]:
     """Returns the ns of each part, by step."""
     parts = Parts()
-    steps = options.steps + 2 * WARM_UP
-    steps += -(-running * options.prompt_tokens // 8192)
-    config = configured(folder, running, options.prompt_tokens + steps)
+    length = options.prompt_tokens
+    steps = options.steps + 2 * WARM_UP - (-running * length // BATCHED_TOKENS)
+    config = configured(folder, running, length + steps)
     source = random.Random(0)  # noqa: S311 - the same prompts in each run
     encode = parts.timed("encode", msgspec.msgpack.Encoder(enc_hook=plain).encode)
     decode = parts.timed("decode", msgspec.msgpack.Decoder(StepOutput).decode)
     found = []
     with parts.watch(), start_closing(config) as front_end:
-        for _ in range(running):
-            prompt = [source.randrange(3, 8000) for _ in range(options.prompt_tokens)]
-            params = SamplingParams(max_tokens=steps, ignore_eos=True)
-            request = front_end.prepare(prompt, params)
-            front_end.submit(
-                request, _drop, arrived_at=time.monotonic_ns(), is_streamed=True
-            )
-        for token_id in range(front_end.facts.model.vocab_size):
+        vocab_size = front_end.facts.model.vocab_size
+        for token_id in range(vocab_size):
             front_end.tokenizer.token_bytes(token_id)  # as after a while
+        params = SamplingParams(max_tokens=steps, ignore_eos=True)
+        for _ in range(running):
+            prompt = [source.randrange(vocab_size) for _ in range(length)]
+            front_end.submit(
+                front_end.prepare(prompt, params),
+                _drop,
+                arrived_at=time.monotonic_ns(),
+                is_streamed=True,
+            )
         client, decoding = front_end.engines.client, 0
         while len(found) < options.steps:
             if not isinstance(output := client.receive(0), StepOutput):
