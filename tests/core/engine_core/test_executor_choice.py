@@ -111,3 +111,25 @@ def test_only_executors_with_a_model_offer_all_that_proposers_need() -> None:
     simulated = load_executor_factory("simulated").capabilities
     assert not simulated.hidden_states
     assert not simulated.draft_trees
+
+
+@pytest.mark.parametrize(
+    ("options", "on_gpu"),
+    [
+        ({}, True),
+        ({"async_scheduling": False}, False),
+        ({"speculative_config": {"method": "ngram"}}, False),
+    ],
+)
+def test_steps_on_gpus_are_started_ahead_unless_something_drafts(
+    options: dict[str, object], on_gpu: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On CPUs they are not, unless that is asked for."""
+    config = EngineConfig.from_options(**options)
+    executor, timer = load_executor_factory("uniproc"), StartupTimer(VirtualClock())
+    found = []
+    for is_gpu in (False, True):
+        monkeypatch.setattr("hookline_models.uniproc.import_torch", lambda _: is_gpu)  # noqa: B023
+        found.append(executor.resolve(config, timer).num_steps_ahead)
+
+    assert found == [0, int(on_gpu)]

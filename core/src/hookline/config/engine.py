@@ -210,7 +210,7 @@ class EngineConfig:
     def num_steps_ahead(self) -> int:
         """Number of steps that are started before the oldest one is awaited."""
         stages = self.parallel.pipeline_parallel_size
-        return stages - 1 + int(self.scheduler.async_scheduling)
+        return stages - 1 + int(self.scheduler.async_scheduling or False)
 
     @property
     def num_concurrent(self) -> int:
@@ -220,7 +220,8 @@ class EngineConfig:
 
     def on_gpu(self) -> Self:
         """Returns the configuration with the defaults of a model on a GPU."""
-        return replace(self, scheduler=self.scheduler.on_gpu())
+        scheduler = self.scheduler.on_gpu(drafts=self.speculative is not None)
+        return replace(self, scheduler=scheduler)
 
     def of_engine(self, engine_index: int) -> Self:
         """Returns the configuration of an engine; all differ in their index only."""

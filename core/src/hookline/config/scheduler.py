@@ -81,10 +81,11 @@ class SchedulerConfig:
         minimum=0,
         maximum=1e6,
     )
-    async_scheduling: bool = option(
-        "Schedule the next step while the current one runs.", default=False
+    async_scheduling: bool | None = option(
+        "Schedule the next step while the current one runs.",
+        default=None,
+        shown_default="yes if uniproc runs on a GPU without drafts, otherwise no",
     )
-
     sleep_policy: SleepPolicy = option(
         "What happens to requests that arrive while the engine sleeps: they wait "
         "for its wake-up, or are refused with status 503.",
@@ -96,10 +97,12 @@ class SchedulerConfig:
         """Maximum number of tokens per step; that of CPUs unless it is set."""
         return self.max_num_batched_tokens or max(_TOKENS_ON_CPU, self.max_num_seqs)
 
-    def on_gpu(self) -> Self:
+    def on_gpu(self, *, drafts: bool) -> Self:
         """Returns the configuration with the defaults of a model on a GPU."""
         tokens = self.max_num_batched_tokens or max(_TOKENS_ON_GPU, self.max_num_seqs)
-        return replace(self, max_num_batched_tokens=tokens)
+        ahead = self.async_scheduling
+        ahead = not drafts if ahead is None else ahead
+        return replace(self, max_num_batched_tokens=tokens, async_scheduling=ahead)
 
     @property
     def has_priorities(self) -> bool:

@@ -85,6 +85,19 @@ def attend_new() -> None:
         )
 
 
+def multiply() -> None:
+    """Compiles products of few rows, which begin early."""
+    module: Any = thin
+    module.chained = lambda _device: {"chains": True, "launch_pdl": True}
+    weight = torch.zeros(4096, 2048, dtype=DTYPE)
+    norm_before = thin.RowNorm(torch.zeros(2048, dtype=DTYPE), 1e-6)
+    for count in (1, 4):
+        rows = torch.zeros(count, 2048, dtype=DTYPE)
+        plan = thin.ThinPlan(2, 1024)
+        thin.thin_product(rows, weight, plan, norm=norm_before, gated=True)
+        thin.thin_product(rows, weight[:2048], plan, residual=rows.clone())
+
+
 def others() -> None:
     rows, weight = torch.zeros(8, 4096, dtype=DTYPE), torch.zeros(4096, dtype=DTYPE)
     norm.rms_norm(rows, weight, 1e-6)
@@ -126,4 +139,5 @@ if __name__ == "__main__":
     attend(128, 128, None, None)
     attend(80, 64, 30.0, torch.zeros(8))
     attend_new()
+    multiply()
     others()

@@ -9,8 +9,9 @@ import pytest
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
-KERNELS = {"decode", "merge", "prefill", "norm", "silu_mul", "rotate", "write"} | {
+KERNELS = {"decode", "prefill", "norm", "silu_mul", "rotate", "write"} | {
     "new_tokens",
+    "thin",
     "best",
     "argmax",
     "survey",

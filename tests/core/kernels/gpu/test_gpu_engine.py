@@ -4,6 +4,7 @@ In Triton's interpreter the tensors lie in main memory, and graphs are functions
 are called again; all else is what runs on a device.
 """
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from hookline.request import TokenLogprobs
 from hookline.step import SleepLevel
 from hookline.transport.inproc_client import InprocClient
 from hookline_kernels import Platform
+from hookline_kernels.gpu import thin
 from hookline_kernels.gpu.graph_capture import Capture, CudaCapture, Graph
 from hookline_kernels.runtime.gpu_memory import GpuMemory, Profiled
 from hookline_models.machines.cuda import CudaMachine
@@ -148,9 +150,20 @@ def test_eager_steps_give_the_oracles_tokens(oracle: Oracle, serve: Serve) -> No
 
 
 def test_graphs_give_the_oracles_tokens(
-    oracle: Oracle, serve: Serve, recorder: Recorder
+    oracle: Oracle,
+    serve: Serve,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Decodes are replayed: three requests in the graph of four."""
+    """Decodes are replayed: three requests in the graph of four.
+
+    Products of few rows are a kernel's, as they are of large weights.
+    """
+    plan = thin.ThinPlan(64, 64)
+    monkeypatch.setattr(
+        "hookline_kernels.decoder.gpu_layer_ops.plans_of",
+        lambda _weight, **_: dict.fromkeys((1, 2, 4), plan),
+    )
     with serve(oracle.folder, graphs=True) as llm:
         found = tokens_of(llm, PROMPTS[:3])
         before = list(recorder.replays)
@@ -200,6 +213,44 @@ def test_steps_started_ahead_sample_as_those_that_wait(
         assert own.outputs[0].token_ids == wanted.outputs[0].token_ids
         assert close(own.outputs[0].logprobs, wanted.outputs[0].logprobs)
         assert close(own.prompt_logprobs, wanted.prompt_logprobs)
+
+
+def test_steps_started_ahead_survive_preemptions(llama: Oracle, serve: Serve) -> None:
+    """Rows change hands while tokens of their former requests are on their way."""
+    source = random.Random(7)  # noqa: S311 - the same each time
+    prompts = [
+        [source.randrange(3, 90) for _ in range(source.randrange(1, 30))]
+        for _ in range(24)
+    ]
+    asked = [
+        SamplingParams(
+            temperature=source.choice([0.0, 0.8]),
+            seed=number,
+            max_tokens=source.randrange(1, 20),
+            stop_token_ids=tuple(source.sample(range(90), 20)),
+            logprobs=1 if number % 7 == 3 else None,
+        )
+        for number in range(len(prompts))
+    ]
+    # Of 64 tokens, for four requests of up to 50.
+    narrow = replace(
+        AHEAD,
+        cache=CacheConfig(num_kv_blocks=8, block_size=8),
+        executor=ExecutorConfig(kernels=Kernels.TORCH),
+    )
+    waiting = replace(narrow, scheduler=BASE.scheduler)
+
+    with serve(llama.folder, waiting) as llm:
+        expected = llm.generate(prompts, asked)
+    with serve(llama.folder, narrow) as llm:
+        found = llm.generate(prompts, asked)
+        assert_conserved(llm)
+        stats = [each.stats for each in llm.front_end.engines]
+
+    assert sum(each.totals.preemptions for each in stats) > 0
+    assert [each.outputs[0].token_ids for each in found] == [
+        each.outputs[0].token_ids for each in expected
+    ]
 
 
 PROPOSER = """
