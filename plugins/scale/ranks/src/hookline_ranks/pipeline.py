@@ -147,7 +147,7 @@ class Pipeline:
 
     def _tokens_of_a_batch(self, queues: RequestQueues) -> int:
         if not self._config.enable_chunked_prefill:
-            return self._config.max_num_batched_tokens
+            return self._config.tokens_per_step
         missing = sum(each.num_missing_tokens for each in queues.running.requests)
         waiting = queues.waiting.num_tokens
         return self._part_of(sum(self._tokens) + missing + waiting)
