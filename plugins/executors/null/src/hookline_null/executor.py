@@ -48,7 +48,7 @@ class NullExecutor:
         )
         feed = NullFeed(
             CPU,
-            max_tokens=scheduler.max_num_batched_tokens,
+            max_tokens=scheduler.tokens_per_step,
             max_num_seqs=rows,
             max_num_blocks=-(-shape.max_model_len // block_size),
             sizes=GraphSizes.up_to(rows),

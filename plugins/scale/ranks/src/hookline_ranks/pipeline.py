@@ -136,7 +136,7 @@ class Pipeline:
 
     def share(self, queues: RequestQueues) -> Share:
         """Returns the share of the next batch in all work, that in flight included."""
-        limit, budget = self._config.max_num_seqs, self._config.max_num_batched_tokens
+        limit, budget = self._config.max_num_seqs, self._config.tokens_per_step
         running = len(queues.running.requests)
         admissible = min(limit - running, len(queues.waiting.requests))
         return Share(
