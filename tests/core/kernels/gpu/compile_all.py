@@ -21,6 +21,7 @@ from hookline_kernels.gpu import (
     rejection,
     rotary,
     sampling,
+    thin,
 )
 
 DTYPE = torch.bfloat16
