@@ -27,6 +27,7 @@ from typing import Any
 import torch
 
 from hookline_kernels import AttentionLayer
+from hookline_kernels.metadata import AttentionMetadata
 
 BLOCK_SIZE = 16
 DTYPE = torch.bfloat16
@@ -171,20 +172,28 @@ def decode_case(model: Model, count: int, length: int, device: torch.device) -> 
 
 
 def prefill_case(model: Model, count: int, length: int, device: torch.device) -> Case:
-    prefill = kernels("prefill")
     layer, tables, lengths = paged(model, count, length, device)
-    query = randn(count * length, model.heads, model.dim, device=device)
-    starts = torch.arange(count + 1, device=device) * length
+    tokens, sizes = count * length, (model.heads, model.kv_heads, model.kv_heads)
+    heads = randn(tokens, sum(sizes), model.dim, device=device).split(sizes, 1)
+    attention = kernels("attention").TritonAttention(
+        num_heads=model.heads,
+        num_kv_heads=model.kv_heads,
+        key_dim=model.dim,
+        value_dim=model.dim,
+        block_size=BLOCK_SIZE,
+        dtype=DTYPE,
+    )
+    batch = AttentionMetadata(
+        slot_mapping=lengths,  # nothing is written
+        block_tables=tables,
+        query_lens=[length] * count,
+        seq_lens=[length] * count,
+        num_decodes=0,
+        seq_lens_tensor=lengths,
+    )
 
     def call() -> object:
-        return prefill.prefill_attention(
-            query,
-            layer,
-            tables,
-            query_starts=starts,
-            seq_lens=lengths,
-            max_query_len=length,
-        )
+        return attention.attend_written(*heads, layer, batch)
 
     pairs = count * length * (length + 1) // 2
     return Case(

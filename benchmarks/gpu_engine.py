@@ -74,7 +74,7 @@ def write_model(model: Model, folder: Path) -> None:
     train_tokenizer().save_pretrained(folder)
 
 
-def hookline(folder: Path, device: str, step_tokens: int) -> Generate:
+def hookline(folder: Path, device: str, step_tokens: int | None) -> Generate:
     from hookline import LLM, EngineConfig, ModelConfig, SamplingParams  # noqa: PLC0415
     from hookline.config import (  # noqa: PLC0415
         Device,
@@ -98,7 +98,7 @@ def hookline(folder: Path, device: str, step_tokens: int) -> Generate:
     return generate
 
 
-def transformers(folder: Path, device: str, _step_tokens: int) -> Generate:
+def transformers(folder: Path, device: str, _step_tokens: int | None) -> Generate:
     import torch  # noqa: PLC0415
     from transformers import (  # noqa: PLC0415
         AutoConfig,
@@ -146,16 +146,19 @@ def speeds(generate: Generate) -> list[float]:
     return found
 
 
-def run_apart(side: str, folder: Path, step_tokens: int) -> list[float]:
+def run_apart(side: str, folder: Path, step_tokens: int | None) -> list[float]:
     """Runs one side in a process and returns its result."""
     command = [sys.executable, __file__, "--side", side, "--folder", str(folder)]
-    command += ["--max-num-batched-tokens", str(step_tokens)]
+    if step_tokens is not None:
+        command += ["--max-num-batched-tokens", str(step_tokens)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
     found: list[float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def compare(model: Model, pairs: int, step_tokens: int) -> list[dict[str, object]]:
+def compare(
+    model: Model, pairs: int, step_tokens: int | None
+) -> list[dict[str, object]]:
     """Prints the medians of the pairs, one row per work."""
     runs: dict[str, list[list[float]]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory() as name:
@@ -185,7 +188,7 @@ def main() -> None:
     names = [model.name for model in MODELS]
     parser.add_argument("--models", nargs="+", choices=names, default=names)
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--max-num-batched-tokens", type=int, default=2048)
+    parser.add_argument("--max-num-batched-tokens", type=int)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--side", choices=sorted(SIDES))
     parser.add_argument("--folder", type=Path)

@@ -5,6 +5,7 @@
 #        [OPTIONS="--option NAME=VALUE …"] [REPEATS=3] [PYTHON=python3]
 #        benchmarks/gpu_session.sh OUT
 #
+# A model of 8B, whose start and steps take longest, has one repeat and one prompt.
 # Nothing is installed: the sources are imported where they lie. Every part has a time
 # limit of its own, and OUT/results.json and OUT/table.md are written after each.
 # `copy` and `products` are measured before each model, too.
@@ -45,22 +46,26 @@ fi
 for model in $models; do
     works=()
     has decode && works+=(decode-1 decode-32 decode-256)
-    has prompts && works+=(prompt-2048 prompt-8192)
+    has prompts && [[ $model != *-8B ]] && works+=(prompt-2048)
+    has prompts && works+=(prompt-8192)
     has nano && [[ $model == Qwen3-0.6B ]] && works+=(nano)
     ((${#works[@]})) || continue
+    seconds=110 repeats=3
+    [[ $model == *-8B ]] && seconds=150 repeats=1
     # shellcheck disable=SC2086
-    limited "$model" "${MODEL_SECONDS:-110}" "$python" benchmarks/gpu_steps.py --model "$model" \
-        --works "${works[@]}" --repeats "${REPEATS:-3}" --out "$out/results.json" ${OPTIONS:-}
+    limited "$model" "${MODEL_SECONDS:-$seconds}" "$python" benchmarks/gpu_steps.py --model "$model" \
+        --works "${works[@]}" --repeats "${REPEATS:-$repeats}" --out "$out/results.json" ${OPTIONS:-}
 done
 if has engines; then
     limited engines 60 "$python" benchmarks/gpu_neighbours.py --out "$out/results.json"
 fi
 if has tests; then
     export KERNEL_DEVICE=cuda TRITON_INTERPRET=0
+    own=(tests/core/kernels/gpu/test_gpu_{engine,attention,new_tokens,layers,sampling,rejection}.py)
     # shellcheck disable=SC2086
     limited tests "${TEST_SECONDS:-120}" "$python" -m pytest -q -n 14 -p no:cacheprovider \
         -o filterwarnings=default -m "not exhaustive" \
-        ${TESTS:-tests/core/kernels/gpu/test_gpu_engine.py tests/core/kernels/gpu/test_gpu_attention.py}
+        ${TESTS:-${own[*]}}
     note tests "$(tail -n 2 "$out/session.log" | tr '\n' ' ')"
     "$python" benchmarks/gpu_results.py "$out/results.json" >"$out/table.md"
 fi

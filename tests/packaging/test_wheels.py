@@ -33,6 +33,7 @@ PACKAGES = {
     "models/demo": {"hookline_demo_model"},
     "plugins/engines/process": {"hookline_process_engine"},
     "plugins/executors/background_compiling": {"hookline_background_compiling"},
+    "plugins/executors/null": {"hookline_null"},
     "plugins/executors/simulated": {"hookline_simulated"},
     "plugins/loggers/kv_events": {"hookline_kv_events"},
     "plugins/loggers/logging": {"hookline_logging"},

@@ -91,7 +91,7 @@ class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     output_tokens: int = 0
 
 
-class NewTokens(msgspec.Struct, frozen=True, array_like=True):
+class NewTokens(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """NEW_TOKENS: the step generated tokens for the request.
 
     Attributes:

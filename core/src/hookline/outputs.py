@@ -1,14 +1,16 @@
 """Outputs of requests: completions, whole or streamed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
 
 from hookline.pooling import PooledVectors
 from hookline.request import FinishReason, TokenLogprobs
 
 
-# Not frozen: one is made for each token, and a frozen one takes twice as long to make.
-@dataclass(slots=True, kw_only=True)
-class CompletionOutput:
+# No dataclass: one is made for each token, and that would take several times as long.
+class CompletionOutput(msgspec.Struct, kw_only=True, gc=False):
     """One of a request's `n` completions; if streamed, the part since the last one.
 
     Attributes:
@@ -80,8 +82,7 @@ class RequestMetrics:
     steps_by_accepted: tuple[int, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True)  # as above
-class RequestOutput:
+class RequestOutput(msgspec.Struct, kw_only=True):  # as above
     """The output of a request; if streamed, the part since the last one.
 
     Attributes:

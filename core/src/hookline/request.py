@@ -277,4 +277,5 @@ class Request:
     @property
     def is_complete(self) -> bool:
         """Whether it ends by length, at the latest, with the tokens in flight."""
-        return self.num_output_tokens + self.num_pending_tokens >= self.max_tokens
+        num_tokens = len(self.token_ids) + self.num_pending_tokens
+        return num_tokens >= self.num_prompt_tokens + self.max_tokens

@@ -233,7 +233,7 @@ class EngineMachine(RuleBasedStateMachine):
     def take_record(self, record: StepRecord) -> None:
         """A step computes something, within its limits."""
         counts = [count for _, count in record.request_tokens]
-        assert 1 <= sum(counts) <= self.config.max_num_batched_tokens
+        assert 1 <= sum(counts) <= self.config.tokens_per_step
         assert sum(counts) == record.work.prefill_tokens + record.work.decode_tokens
         assert len(counts) <= self.config.max_num_seqs
         assert len(counts) == record.work.prefill_requests + record.work.decode_requests

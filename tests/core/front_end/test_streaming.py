@@ -3,9 +3,9 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from hookline import AsyncEngine, EngineDeadError, RequestError, SamplingParams
 from hookline.config import ExecutorConfig

@@ -44,7 +44,7 @@ def test_an_output_is_divided_without_a_rest() -> None:
 
 def test_a_later_output_takes_the_place_of_an_earlier_one_in_all_fields() -> None:
     """Texts and tokens are joined, and all else is as it was last."""
-    names = list(CompletionOutput.__dataclass_fields__)
+    names = list(CompletionOutput.__struct_fields__)
     joined: dict[str, object] = {"text": "", "token_ids": [], "logprobs": None}
     last = {name: object() for name in names} | joined | {"index": 0}
     earlier = CompletionOutput(**(dict.fromkeys(names) | joined | {"index": 0}))  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def test_a_later_output_takes_the_place_of_an_earlier_one_in_all_fields() -> Non
 
 def test_a_later_request_output_takes_the_place_of_an_earlier_one() -> None:
     """Completions are joined, and all else is as it was last."""
-    names = list(RequestOutput.__dataclass_fields__)
+    names = list(RequestOutput.__struct_fields__)
     last = {name: object() for name in names} | {"outputs": []}
     empty = dict.fromkeys(names) | {"outputs": []}
     earlier, later = RequestOutput(**empty), RequestOutput(**last)  # type: ignore[arg-type]

@@ -9,11 +9,14 @@ from hookline_host.cache_folders import settle_library_caches
 from hookline_models.machines.gpu_share import take_gpu
 
 
-def import_torch(config: EngineConfig) -> None:
+def import_torch(config: EngineConfig) -> bool:
     """Imports torch; nothing has computed, and no code of models is imported yet.
 
     An engine's own process on CPUs leaves out what it never uses. One of several
     engines on GPUs takes its own.
+
+    Returns:
+        Whether the model runs on a GPU.
 
     Raises:
         ConfigError: The environment asks for instructions that this machine lacks, or
@@ -31,6 +34,7 @@ def import_torch(config: EngineConfig) -> None:
         leave_out_unused()
     else:  # which may compile by other means than ours
         settle_library_caches()
+    return not is_on_cpu
 
 
 def limited_isa() -> str:

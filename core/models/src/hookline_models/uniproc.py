@@ -2,19 +2,34 @@
 
 from importlib import import_module
 
+from hookline.config.engine import EngineConfig
 from hookline.engine.worker.executor import Executor, ExecutorContext
 from hookline.engine_setup.executor_factory import RUNS_MODEL, ExecutorFactory
+from hookline.startup_timer import StartupTimer
 from hookline_models.importing import import_torch
 from hookline_models.threaded import ThreadedExecutor
 
 
-def create(context: ExecutorContext) -> Executor:
-    """Builds the executor; on CPUs in its own thread with asynchronous scheduling.
+def resolve(config: EngineConfig, timer: StartupTimer) -> EngineConfig:
+    """Imports what the executor needs, and leaves out what it does not.
+
+    Returns:
+        The configuration with the defaults of the device.
 
     Raises:
-        ConfigError: The environment asks for instructions that this machine lacks.
+        ConfigError: The environment asks for instructions that this machine lacks, or
+            CUDA cannot be told the GPU.
     """
-    import_for(context)
+    with timer.phase("import torch"):
+        is_on_gpu = import_torch(config)
+    with timer.phase("import model code"):
+        import_module("hookline_models.building")
+        import_module("hookline.engine.worker.uniproc")
+    return config.on_gpu() if is_on_gpu else config
+
+
+def create(context: ExecutorContext) -> Executor:
+    """Builds the executor; on CPUs in its own thread with asynchronous scheduling."""
     from hookline.engine.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
     from hookline.engine.worker.uniproc import UniprocExecutor  # noqa: PLC0415
     from hookline_models.building import build_worker  # noqa: PLC0415
@@ -33,17 +48,4 @@ def create(context: ExecutorContext) -> Executor:
     return build()
 
 
-def import_for(context: ExecutorContext) -> None:
-    """Imports what the executor needs, and leaves out what it does not.
-
-    Raises:
-        ConfigError: The environment asks for instructions that this machine lacks.
-    """
-    with context.timer.phase("import torch"):
-        import_torch(context.config)
-    with context.timer.phase("import model code"):
-        import_module("hookline_models.building")
-        import_module("hookline.engine.worker.uniproc")
-
-
-UNIPROC = ExecutorFactory(create, RUNS_MODEL)
+UNIPROC = ExecutorFactory(create, RUNS_MODEL, resolve=resolve)

@@ -210,13 +210,18 @@ class EngineConfig:
     def num_steps_ahead(self) -> int:
         """Number of steps that are started before the oldest one is awaited."""
         stages = self.parallel.pipeline_parallel_size
-        return stages - 1 + int(self.scheduler.async_scheduling)
+        return stages - 1 + int(self.scheduler.async_scheduling or False)
 
     @property
     def num_concurrent(self) -> int:
         """Number of ranks that compute at the same time, on the same cores."""
         engines = 1 if self.in_process else self.engines_here
         return engines * self.parallel.num_here
+
+    def on_gpu(self) -> Self:
+        """Returns the configuration with the defaults of a model on a GPU."""
+        scheduler = self.scheduler.on_gpu(drafts=self.speculative is not None)
+        return replace(self, scheduler=scheduler)
 
     def of_engine(self, engine_index: int) -> Self:
         """Returns the configuration of an engine; all differ in their index only."""

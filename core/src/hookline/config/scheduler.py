@@ -1,10 +1,13 @@
 """Configuration of the scheduler: limits of a step, queue and policies."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 
 from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
+
+_TOKENS_ON_CPU, _TOKENS_ON_GPU = 2048, 8192
 
 
 class Policy(StrEnum):
@@ -43,11 +46,13 @@ class SchedulerConfig:
         minimum=1,
         shown_default="4194304, or max-model-len if that is more",
     )
-    max_num_batched_tokens: int = option(
+    max_num_batched_tokens: int | None = option(
         "Maximum number of tokens computed per step.",
-        default=2048,
+        default=None,
         metavar="TOKENS",
         minimum=1,
+        shown_default=f"{_TOKENS_ON_GPU} if uniproc runs on a GPU, otherwise "
+        f"{_TOKENS_ON_CPU}; max-num-seqs if that is more",
     )
     enable_chunked_prefill: bool = option(
         "Split long prefills over several steps; otherwise a prompt waits until "
@@ -76,15 +81,28 @@ class SchedulerConfig:
         minimum=0,
         maximum=1e6,
     )
-    async_scheduling: bool = option(
-        "Schedule the next step while the current one runs.", default=False
+    async_scheduling: bool | None = option(
+        "Schedule the next step while the current one runs.",
+        default=None,
+        shown_default="yes if uniproc runs on a GPU without drafts, otherwise no",
     )
-
     sleep_policy: SleepPolicy = option(
         "What happens to requests that arrive while the engine sleeps: they wait "
         "for its wake-up, or are refused with status 503.",
         default=SleepPolicy.WAIT,
     )
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Maximum number of tokens per step; that of CPUs unless it is set."""
+        return self.max_num_batched_tokens or max(_TOKENS_ON_CPU, self.max_num_seqs)
+
+    def on_gpu(self, *, drafts: bool) -> Self:
+        """Returns the configuration with the defaults of a model on a GPU."""
+        tokens = self.max_num_batched_tokens or max(_TOKENS_ON_GPU, self.max_num_seqs)
+        ahead = self.async_scheduling
+        ahead = not drafts if ahead is None else ahead
+        return replace(self, max_num_batched_tokens=tokens, async_scheduling=ahead)
 
     @property
     def has_priorities(self) -> bool:
@@ -102,7 +120,7 @@ class SchedulerConfig:
             raise ConfigError(
                 "long-prefill-token-threshold", "requires enable-chunked-prefill"
             )
-        if self.max_num_batched_tokens < self.max_num_seqs:
+        if self.tokens_per_step < self.max_num_seqs:
             raise ConfigError(
                 "max-num-batched-tokens",
                 f"{self.max_num_batched_tokens} is less than max-num-seqs "

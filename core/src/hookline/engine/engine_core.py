@@ -59,6 +59,7 @@ class EngineCore:
     Not thread-safe: the thread that drives it owns it.
 
     Attributes:
+        config: Configuration, with the defaults of the device.
         clock: Time source of all events.
         facts: Description of the engine for observers.
         sleep_level: Memory that is released while it sleeps; None while it is awake.
@@ -89,7 +90,7 @@ class EngineCore:
             ConfigError: An extension cannot serve the model.
         """
         shape = executor.shape
-        self.clock = clock
+        self.config, self.clock = config, clock
         self._sides = parts.extensions
         self._sides.loaded(shape)
         self.facts = self._sides.described(facts)

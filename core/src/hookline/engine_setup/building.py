@@ -46,6 +46,7 @@ def build_core(
     timer = StartupTimer(clock)
     with timer.phase("start engine"):
         factory = load_executor_factory(config.executor_name)
+        config = factory.resolve(config, timer)
         extensions = load_extensions(config, capabilities=factory.capabilities)
         context = ExecutorContext(
             config=config, clock=clock, timer=timer, extensions=extensions
@@ -64,14 +65,15 @@ def build_core(
     return core
 
 
-def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
-    """Builds the loop around a core, and the recorder that the configuration asks for.
+def build_loop(core: EngineCore) -> EngineLoop:
+    """Builds the loop around a core, and the recorder that its configuration asks for.
 
     Raises:
         ConfigError: The file of a recording cannot be written, or nothing installed
             writes one.
     """
-    observers, recorder = config.observers, None
+    config, recorder = core.config, None
+    observers = config.observers
     if observers.record is not None:
         if not installed(ENGINE_RECORDER.group):
             raise ConfigError("record", "requires the distribution hookline-recording")

@@ -33,7 +33,7 @@ def engine_facts(config: "EngineConfig", shape: ModelShape) -> EngineFacts:
         model=replace(shape, rank_sections=()),
         block_size=config.cache.block_size,
         max_num_seqs=config.scheduler.max_num_seqs,
-        max_num_batched_tokens=config.scheduler.max_num_batched_tokens,
+        max_num_batched_tokens=config.scheduler.tokens_per_step,
         enable_prefix_caching=config.cache.enable_prefix_caching,
         executor=config.executor_name,
         version=version("hookline-core"),

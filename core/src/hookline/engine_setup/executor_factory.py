@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from hookline.config.engine import EngineConfig
 from hookline.engine.worker.executor import Executor, ExecutorContext, MakeRanks
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading.extensions import ExecutorCapabilities
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import EXECUTOR
+from hookline.startup_timer import StartupTimer
 from hookline_registry import RegistryError, UnknownPluginError
 
 RANKS = "mp"
@@ -25,6 +27,10 @@ RUNS_MODEL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=T
 """Capabilities of executors that compute with workers."""
 
 
+def _as_given(config: EngineConfig, _timer: StartupTimer) -> EngineConfig:
+    return config
+
+
 @dataclass(frozen=True, slots=True)
 class ExecutorFactory:
     """Creates executors of one kind.
@@ -37,12 +43,16 @@ class ExecutorFactory:
             themselves: the context has none.
         make_single_rank: Makes the context of one of its ranks that is on its own, for
             the trial that compiles kernels; None if it divides no model.
+        resolve: Returns the configuration with the defaults of the device that runs the
+            model, before anything is made of it; may import what the executor needs,
+            and raise `ConfigError`.
     """
 
     create: Callable[[ExecutorContext], Executor]
     capabilities: ExecutorCapabilities = field(default_factory=ExecutorCapabilities)
     has_processes: bool = False
     make_single_rank: MakeRanks | None = None
+    resolve: Callable[[EngineConfig, StartupTimer], EngineConfig] = _as_given
 
     def __call__(self, context: ExecutorContext) -> Executor:
         return self.create(context)

@@ -61,7 +61,7 @@ def _check_capacity(config: "EngineConfig", shape: ModelShape) -> None:
             f"but one request may have {shape.max_model_len}: give the KV cache more "
             f"memory or lower max-model-len",
         )
-    budget = config.scheduler.max_num_batched_tokens
+    budget = config.scheduler.tokens_per_step
     if not config.scheduler.enable_chunked_prefill and budget < shape.max_model_len:
         raise ConfigError(
             "max-num-batched-tokens",

@@ -45,20 +45,20 @@ class ByteDetokenizer:
     """Detokenizer for byte-level tokenizers: the tokens' bytes are UTF-8 text."""
 
     def __init__(self, tokenizer: "Tokenizer", *, skip_special_tokens: bool) -> None:
-        self._tokenizer = tokenizer
-        self._skips = skip_special_tokens
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._bytes_of = tokenizer.token_bytes
+        self._hidden = tokenizer.special_ids if skip_special_tokens else frozenset()
+        self._rest = b""
 
     def push(self, token_ids: Sequence[int]) -> str:
-        special = self._tokenizer.special_ids
-        if self._skips and not special.isdisjoint(token_ids):
-            token_ids = [each for each in token_ids if each not in special]
-        return self._decoder.decode(
-            b"".join(map(self._tokenizer.token_bytes, token_ids))
-        )
+        if not self._hidden.isdisjoint(token_ids):
+            token_ids = [each for each in token_ids if each not in self._hidden]
+        encoded = self._rest + b"".join(map(self._bytes_of, token_ids))
+        text, used = codecs.utf_8_decode(encoded, "replace")
+        self._rest = encoded[used:]
+        return text
 
     def flush(self) -> str:
-        return self._decoder.decode(b"", final=True)
+        return self._rest.decode("utf-8", "replace")
 
 
 class WindowDetokenizer:

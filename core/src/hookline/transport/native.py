@@ -73,4 +73,4 @@ def connect_in_process(config: EngineConfig) -> InprocClient:
         )
     configs = [config.of_engine(index) for index in config.engine_indices]
     cores = [build_core(each, SystemClock()) for each in configs]
-    return InprocClient(*map(build_loop, configs, cores))
+    return InprocClient(*map(build_loop, cores))

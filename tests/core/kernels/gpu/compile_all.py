@@ -14,6 +14,7 @@ from hookline_kernels.gpu import (
     cache,
     decode,
     gated,
+    launching,
     new_tokens,
     norm,
     prefill,
@@ -75,7 +76,7 @@ def attend_new() -> None:
             query,
             key,
             value,
-            AttentionLayer(*caches, 0.1),
+            AttentionLayer(caches[0], caches[1], 0.1),
             torch.zeros(1, 32, dtype=torch.int64),
             query_starts=torch.arange(2, dtype=torch.int32),
             seq_lens=torch.ones(1, dtype=torch.int64),
@@ -83,6 +84,19 @@ def attend_new() -> None:
             has_cached=has_cached,
             output=torch.empty(512, 16, 128, dtype=DTYPE),
         )
+
+
+def multiply() -> None:
+    """Compiles products of few rows, which begin early."""
+    module: Any = thin
+    module.chained = lambda _device: {"chains": True, "launch_pdl": True}
+    weight = torch.zeros(4096, 2048, dtype=DTYPE)
+    norm_before = thin.RowNorm(torch.zeros(2048, dtype=DTYPE), 1e-6)
+    for count in (1, 4):
+        rows = torch.zeros(count, 2048, dtype=DTYPE)
+        plan = thin.ThinPlan(2, 1024)
+        thin.thin_product(rows, weight, plan, norm=norm_before, gated=True)
+        thin.thin_product(rows, weight[:2048], plan, residual=rows.clone())
 
 
 def others() -> None:
@@ -120,9 +134,11 @@ def others() -> None:
 
 if __name__ == "__main__":
     triton.runtime.driver.set_active(Driver())
+    launching._binds_always = True
     launch = triton.JITFunction.run
     triton.JITFunction.run = compile_instead
     attend(128, 128, None, None)
     attend(80, 64, 30.0, torch.zeros(8))
     attend_new()
+    multiply()
     others()

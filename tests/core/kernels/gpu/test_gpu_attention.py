@@ -14,6 +14,7 @@ from hookline_kernels import reference_attention
 from hookline_kernels.failure import KernelError
 from hookline_kernels.gpu.attention import TritonAttention
 from hookline_kernels.gpu.decode import (
+    LEAST_HALF_TOKENS,
     LEAST_SPLIT_TOKENS,
     MOST_SPLITS,
     choose_splits,
@@ -220,7 +221,7 @@ def test_a_sequence_without_tokens_gives_zeros(
 
 
 def test_splits_fit_the_device_and_the_sequences() -> None:
-    """There is one if the device is busy or requests are short, and a maximum."""
+    """A busy device only halves long requests, and others have a power of two."""
     interpreter = torch.device("cpu")
 
     def splits(num_seqs: int, max_seq_len: int, window: int | None = None) -> int:
@@ -235,8 +236,9 @@ def test_splits_fit_the_device_and_the_sequences() -> None:
     assert splits(1, LEAST_SPLIT_TOKENS) == 1
     assert splits(1, 1 << 20) == MOST_SPLITS
     assert splits(1, 1 << 20, LEAST_SPLIT_TOKENS) == 1
-    assert splits(1000, 1 << 20) == 1
-    assert 1 < splits(20, 1 << 20) < MOST_SPLITS
+    assert splits(1000, 1 << 20) == 2
+    assert splits(1000, LEAST_HALF_TOKENS) == 1
+    assert splits(3, 1 << 20) == 8
 
 
 @pytest.mark.parametrize(

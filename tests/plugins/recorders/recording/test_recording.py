@@ -89,7 +89,7 @@ def drive(loop: EngineLoop, turns: int = 40) -> list[EngineMessage]:
 
 def test_a_recording_has_every_command_and_output(config: EngineConfig) -> None:
     """In order, equal to what went in and out, with times that do not go back."""
-    loop = build_loop(config, build_core(config, VirtualClock()))
+    loop = build_loop(build_core(config, VirtualClock()))
     news = drive(loop)
     loop.close()
 
@@ -161,13 +161,13 @@ def test_a_recording_ends_at_its_limit(
     config: EngineConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The last entry marks it, later ones are counted, and the engine runs on."""
-    whole = build_loop(config, build_core(config, VirtualClock()))
+    whole = build_loop(build_core(config, VirtualClock()))
     drive(whole)
     whole.close()
     limit = path_of(config).stat().st_size // 2
     observers = replace(config.observers, record_max_bytes=limit)
     config = replace(config, observers=observers)
-    loop = build_loop(config, build_core(config, VirtualClock()))
+    loop = build_loop(build_core(config, VirtualClock()))
     with caplog.at_level(logging.WARNING):
         news = drive(loop)
         loop.close()
@@ -188,11 +188,11 @@ def test_a_recording_ends_whole_where_the_disk_is_full(
     config: EngineConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One line says so, later entries are counted, and the engine runs on."""
-    whole = build_loop(config, build_core(config, VirtualClock()))
+    whole = build_loop(build_core(config, VirtualClock()))
     drive(whole)
     whole.close()
     room = path_of(config).stat().st_size - 10
-    loop = build_loop(config, build_core(config, VirtualClock()))
+    loop = build_loop(build_core(config, VirtualClock()))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
     try:
@@ -212,7 +212,7 @@ def test_a_recording_ends_whole_where_the_disk_is_full(
 
 def test_a_recording_that_is_cut_off_can_be_read(config: EngineConfig) -> None:
     """Everything before the cut is read, and the reader reports the truncation."""
-    loop = build_loop(config, build_core(config, VirtualClock()))
+    loop = build_loop(build_core(config, VirtualClock()))
     drive(loop)
     loop.close()
     path = path_of(config)
@@ -268,7 +268,7 @@ def test_a_file_that_cannot_be_written_is_a_config_error(config: EngineConfig) -
     config = replace(config, observers=observers)
 
     with pytest.raises(ConfigError, match="record: cannot write"):
-        build_loop(config, build_core(config, VirtualClock()))
+        build_loop(build_core(config, VirtualClock()))
 
 
 def test_a_link_is_not_recorded_through(config: EngineConfig, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_link_is_not_recorded_through(config: EngineConfig, tmp_path: Path) ->
     config = replace(config, observers=observers)
 
     with pytest.raises(ConfigError, match="it is a link"):
-        build_loop(config, build_core(config, VirtualClock()))
+        build_loop(build_core(config, VirtualClock()))
 
     assert target.read_text() == "mine"
 

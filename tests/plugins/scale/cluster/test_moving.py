@@ -222,7 +222,7 @@ def start(llama: Oracle) -> Iterator[StartCluster]:
         configs: Sequence[EngineConfig] = local_engines(config)
 
         def make_loop(index: int) -> EngineLoop:
-            return build_loop(configs[index], build_core(configs[index], SystemClock()))
+            return build_loop(build_core(configs[index], SystemClock()))
 
         client = kind(*map(make_loop, range(engines)))
         recorder = Recorder(config)

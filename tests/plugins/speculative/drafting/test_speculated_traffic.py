@@ -135,10 +135,10 @@ def test_traffic_is_left_as_it_is(stages: int, seed: int, kind: str) -> None:
         for _ in range(traffic.source.randrange(3)):
             if core.has_work:
                 outputs.append(core.step())
-                check_step(core, outputs[-1], traffic.scheduler.max_num_batched_tokens)
+                check_step(core, outputs[-1], traffic.scheduler.tokens_per_step)
     core.finish(aborted, Aborted("the test"))
     for output in run_to_end(core):
-        check_step(core, output, traffic.scheduler.max_num_batched_tokens)
+        check_step(core, output, traffic.scheduler.tokens_per_step)
         outputs.append(output)
 
     found = tokens_of(outputs)

@@ -26,7 +26,7 @@ class InprocElasticClient(InprocClient):
     def __init__(self, *configs: EngineConfig) -> None:
         """Starts the first engines."""
         cores = [build_core(each, SystemClock()) for each in configs]
-        super().__init__(*map(build_loop, configs, cores))
+        super().__init__(*map(build_loop, cores))
         self.starting: list[int] = []
         self._config = configs[0]
         self._news: deque[Received] = deque()
@@ -65,7 +65,7 @@ class InprocElasticClient(InprocClient):
             cache = replace(self._config.cache, sibling_blocks=self._blocks)
             config = replace(self._config.of_engine(index), cache=cache)
             core = build_core(config, SystemClock())
-            self._driven[index] = DrivenEngine(build_loop(config, core))
+            self._driven[index] = DrivenEngine(build_loop(core))
             self._turns.append(index)
             self.engines[index] = EngineInfo(core.facts, core.clock_pair())
             self._news.append(EngineJoined(index, self.engines[index]))

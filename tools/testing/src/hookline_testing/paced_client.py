@@ -67,7 +67,7 @@ def paced_connect(
 
     def connect(config: EngineConfig) -> PacedClient:
         core = build_core(config, SystemClock())
-        return PacedClient(build_loop(config, core), event_loop, before_step)
+        return PacedClient(build_loop(core), event_loop, before_step)
 
     return connect
 

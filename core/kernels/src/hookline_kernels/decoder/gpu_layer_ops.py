@@ -1,6 +1,6 @@
 """A decoder's operations on GPUs: Triton's kernels and torch's products."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -11,6 +11,8 @@ from hookline_kernels.decoder.rotary_table import FullRotaryTable
 from hookline_kernels.gpu.gated import silu_mul
 from hookline_kernels.gpu.norm import rms_norm
 from hookline_kernels.gpu.rotary_cache import RotaryCache
+from hookline_kernels.gpu.thin import RowNorm, thin_product
+from hookline_kernels.gpu.thin_plans import plans_of
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 from hookline_kernels.layers import gated_reference
 from hookline_kernels.modules.gated import gated_by
@@ -47,28 +49,63 @@ class GpuLayerOps:
 
 
 class GpuProduct:
-    """Linear layers side by side; the residual is added inside of the product."""
+    """Linear layers side by side; norm, gate and residual are inside where it pays."""
 
     of_blocks = None
 
-    def __init__(self, linears: Sequence[nn.Linear]) -> None:
+    def __init__(
+        self, linears: Sequence[nn.Linear], activation: str | None = None
+    ) -> None:
         """Joins the weights of layers of one input width.
 
         The layers' weights become views of the joined one, so that the device holds
-        each number once.
+        each number once. With an activation, the layers are a gate and an up, and the
+        result is activation(gate) · up.
         """
         self._weight = _joined([each.weight for each in linears])
         biases = [each.bias for each in linears if each.bias is not None]
         self._bias = _joined(biases) if biases else None
+        self._gate = None if activation is None else _gate(activation)
+        is_thin = activation in {None, "silu"}
+        gated = activation is not None
+        self._plans = plans_of(self._weight, gated=gated) if is_thin else {}
 
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Returns [T, out]; adds to the residual in place, if there is one."""
+        if len(values) in self._plans:
+            return self._thin(values, None, residual)
         if residual is None:
-            return functional.linear(values, self._weight, self._bias)
+            found = functional.linear(values, self._weight, self._bias)
+            return found if self._gate is None else self._gate(found)
         residual.addmm_(values, self._weight.t())
         return residual if self._bias is None else residual.add_(self._bias)
+
+    def of_normed(
+        self,
+        values: torch.Tensor,
+        norm: FastNorm,
+        residual: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Implements `NormingProduct`."""
+        if len(values) not in self._plans:
+            return self(norm(values), residual)
+        inside = RowNorm(norm.weight, norm.epsilon, norm.unit_offset)
+        return self._thin(values, inside, residual)
+
+    def _thin(
+        self, values: torch.Tensor, norm: RowNorm | None, residual: torch.Tensor | None
+    ) -> torch.Tensor:
+        return thin_product(
+            values,
+            self._weight,
+            self._plans[len(values)],
+            norm=norm,
+            gated=self._gate is not None,
+            bias=self._bias,
+            residual=residual,
+        )
 
 
 class GpuGated:
@@ -79,17 +116,30 @@ class GpuGated:
     def __init__(
         self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
     ) -> None:
-        self._gate_up, self._down = GpuProduct([gate, up]), GpuProduct([down])
-        silu = activation == "silu"
-        self._gate = (
-            silu_mul if silu else partial(gated_reference, activation=activation)
-        )
+        self._gate_up = GpuProduct([gate, up], activation)
+        self._down = GpuProduct([down])
 
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        flat = self._gate(self._gate_up(values.flatten(0, -2)))
-        return self._down(flat, residual).view(*values.shape[:-1], -1)
+        found = self._down(self._gate_up(values.flatten(0, -2)), residual)
+        return found.view(*values.shape[:-1], -1)
+
+    def of_normed(
+        self,
+        values: torch.Tensor,
+        norm: FastNorm,
+        residual: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Implements `NormingProduct`, for [T, width]."""
+        return self._down(self._gate_up.of_normed(values, norm), residual)
+
+
+def _gate(activation: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Returns what computes activation(gate) · up of [T, both]."""
+    if activation == "silu":
+        return silu_mul
+    return partial(gated_reference, activation=activation)
 
 
 def _norm(weight: torch.Tensor, epsilon: float, *, unit_offset: bool) -> NormKernel:

@@ -98,14 +98,12 @@ class TritonAttention:
                 output=output[:decodes],
             )
         if decodes < len(batch.query_lens):
-            self._attend_several(query, key, value, layer, batch, output)
+            self._attend_several((query, key, value), layer, batch, output)
         return output
 
     def _attend_several(
         self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
+        heads: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
         layer: AttentionLayer,
         batch: AttentionMetadata,
         output: torch.Tensor,
@@ -114,11 +112,9 @@ class TritonAttention:
         decodes = batch.num_decodes
         tables = batch.block_tables[decodes:]
         lengths = batch.seq_lens_tensor[decodes:]
-        if self._fetches and reads_new_tokens(query, key, value, layer):
+        if self._fetches and reads_new_tokens(*heads, layer):
             new_tokens_attention(
-                query,
-                key,
-                value,
+                *heads,
                 layer,
                 tables,
                 query_starts=self._starts,
@@ -129,7 +125,7 @@ class TritonAttention:
             )
             return
         prefill_attention(
-            query,
+            heads[0],
             layer,
             tables,
             query_starts=self._starts,

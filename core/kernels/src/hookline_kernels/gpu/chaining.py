@@ -39,16 +39,3 @@ def follow(chains: tl.constexpr) -> None:
     """Waits for the end of the kernel before."""
     if chains:
         tl.extra.cuda.gdc_wait()
-
-
-@kernel
-def prefetch(places: tl.tensor) -> None:
-    """Asks for the cache lines of some pointers."""
-    tl.inline_asm_elementwise(
-        "prefetch.global.L2 [$1]; mov.b32 $0, 0;",
-        "=r,l",
-        [places.to(tl.int64, bitcast=True)],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
-    )

@@ -27,11 +27,13 @@ from hookline_kernels.gpu.walking import (
     walk,
 )
 
-LEAST_SPLIT_TOKENS = 256
-"""Tokens of a split below which writing and merging it costs more than it saves."""
-MOST_SPLITS = 64
-PROGRAMS_A_PROCESSOR = 8
-"""Programs per multiprocessor, so that few idle while the last ones run."""
+LEAST_SPLIT_TOKENS = 64
+"""Least tokens of a split while programs are too few for the device."""
+LEAST_HALF_TOKENS = 512
+"""Least tokens of one of two splits, which only shorten the longest requests."""
+MOST_SPLITS = 32
+PROGRAMS_A_PROCESSOR = 4
+"""Programs per multiprocessor, where splits make them."""
 _MERGED_NUMBERS = 4096
 """Numbers of splits that a program merges at a time."""
 _LEAST_ARRIVALS = 1 << 14
@@ -84,7 +86,7 @@ def decode_attention(
         *(output, *output.stride()[:2], partial_sums, partial_logs),
         *(arrivals, window or 0, inner, outer),
         *(seq_lens if each is None else each for each in (layer.sinks, layer.slopes)),
-        least=LEAST_SPLIT_TOKENS,
+        least=LEAST_HALF_TOKENS if num_splits <= 2 else LEAST_SPLIT_TOKENS,
         windowed=window is not None,
         capped=layer.softcap is not None,
         has_sinks=layer.sinks is not None,
@@ -121,7 +123,10 @@ def choose_splits(
     max_seq_len: int,
     window: int | None = None,
 ) -> int:
-    """Returns the number of splits that just keeps the whole device busy.
+    """Returns the largest number of splits of a request: a power of two.
+
+    It keeps the whole device busy; requests that do so alone get 2, so that one of
+    many tokens does not run on when all others have ended. Measured on an H200.
 
     Args:
         device: Determines the number of multiprocessors.
@@ -132,10 +137,14 @@ def choose_splits(
         window: The layer's window.
     """
     seen = max_seq_len if window is None else min(window, max_seq_len)
-    programs = PROGRAMS_A_PROCESSOR * _multiprocessors(device)
-    wanted = -(-programs // max(1, num_seqs * num_kv_heads))
+    programs = max(1, num_seqs * num_kv_heads)
+    processors = _multiprocessors(device)
+    if programs >= processors:
+        return 2 if seen > LEAST_HALF_TOKENS else 1
+    wanted = PROGRAMS_A_PROCESSOR * processors // programs
     useful = -(-seen // LEAST_SPLIT_TOKENS)
-    return max(1, min(wanted, useful, MOST_SPLITS))
+    splits = min(power_of_two(wanted + 1) // 2, power_of_two(useful), MOST_SPLITS)
+    return splits if splits > 2 else 1
 
 
 def _arrivals(device: torch.device, count: int) -> torch.Tensor:
@@ -259,16 +268,17 @@ def _decode_kernel(  # noqa: PLR0917 - a kernel takes no keywords
         block_size=block_size,
         step=step,
     )
-    if splits == 1:
-        at = output + sequence * output_token + heads[:, None] * output_head
-    else:
+    found = averages(state)
+    if written == 1:
+        rows = output + sequence * output_token + heads[:, None] * output_head
+        store_rows(rows, found, is_head, value_width)
+    elif splits > 1:
         places = (sequence * tl.num_programs(1) * group + heads) * splits + split
-        at = partial_sums + places[:, None] * value_width
         weight = tl.where(state.total > 0, state.total, 1.0)
         logs = state.largest + tl.log2(weight)
         tl.store(partial_logs + places, logs, mask=is_head)
-    store_rows(at, averages(state), is_head, value_width)
-    if splits > 1:
+        parts = partial_sums + places[:, None] * value_width
+        store_rows(parts, found, is_head, value_width)
         tl.debug_barrier()  # all threads have written
         arrival = arrivals + sequence * tl.num_programs(1) + kv_head
         if tl.atomic_add(arrival, 1, sem="acq_rel", scope="gpu") == written - 1:

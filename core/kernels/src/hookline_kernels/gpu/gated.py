@@ -4,6 +4,7 @@ import torch
 
 from hookline_kernels.gpu.chaining import chained, follow, lead
 from hookline_kernels.gpu.jit import kernel, tl
+from hookline_kernels.gpu.launching import launch
 
 _TILE = 1024
 
@@ -25,7 +26,9 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     width = both // 2
     output = gate_up.new_empty(tokens, width)
     if output.numel():
-        _silu_mul_kernel[(tokens, -(-width // _TILE))](
+        launch(
+            _silu_mul_kernel,
+            (tokens, -(-width // _TILE)),
             *(gate_up, gate_up.stride(0), output, width),
             tile=_TILE,
             num_warps=4,
@@ -35,7 +38,7 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
 
 
 @kernel
-def _silu_mul_kernel(
+def _silu_mul_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     gate_up: tl.tensor,
     token_stride: tl.tensor,
     output: tl.tensor,

@@ -13,7 +13,8 @@ from triton.tools.tensor_descriptor import (  # type: ignore[import-untyped]
 
 from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.gpu.jit import kernel, tl
-from hookline_kernels.gpu.tilings import NEW, NEW_AFTER_CACHED, Tiling
+from hookline_kernels.gpu.launching import launch
+from hookline_kernels.gpu.tilings import Tiling, new_tiling
 from hookline_kernels.gpu.walking import (
     LOG2_E,
     PagedHead,
@@ -29,6 +30,13 @@ ALIGNED_BYTES = 16
 """Rows that the copy engine fetches begin at multiples of this."""
 _FEW_ROWS = 64
 """Rows that four warps multiply at a time."""
+
+
+class _Tiles(TensorDescriptor):  # type: ignore[misc]
+    """A descriptor of rows that `reads_new_tokens` has checked."""
+
+    def __post_init__(self) -> None:
+        """Checks nothing again, which would cost more than the launch."""
 
 
 def reads_new_tokens(
@@ -78,15 +86,22 @@ def new_tokens_attention(
         output: [T, heads, dim]; rows of no request stay unwritten.
         tiling: None chooses it.
     """
-    chosen = tiling or (NEW_AFTER_CACHED if has_cached else NEW)
     heads, width = query.shape[1:]
+    chosen = tiling or new_tiling(
+        query.device,
+        width=width,
+        has_cached=has_cached,
+        query_rows=len(query) * heads,
+    )
     kv_heads = key.shape[1]
     group = heads // kv_heads
     keys, values = layer.keys, layer.values
     is_short = max_query_len * group <= _FEW_ROWS < chosen.rows
     rows = _FEW_ROWS if is_short else chosen.rows
     tiles = -(-max_query_len // (rows // group))
-    _new_tokens_kernel[(kv_heads, len(seq_lens), tiles)](
+    launch(
+        _new_tokens_kernel,
+        (kv_heads, len(seq_lens), tiles),
         *(query, *query.stride()[:2]),
         _fetched(key, chosen.step),
         _fetched(value, chosen.step),
@@ -119,7 +134,7 @@ def _fetched(rows: torch.Tensor, step: int) -> TensorDescriptor:
     """Describes [T, heads · dim], of which `step` tokens of one head are fetched."""
     tokens, heads, width = rows.shape
     shape, strides = [tokens, heads * width], [rows.stride(0), 1]
-    return TensorDescriptor(rows, shape, strides, [step, width])
+    return _Tiles(rows, shape, strides, [step, width])
 
 
 @kernel

@@ -4,6 +4,7 @@ import torch
 
 from hookline_kernels.gpu.chaining import chained, follow, lead
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
+from hookline_kernels.gpu.launching import launch
 
 _TILE = 4096
 """Least numbers per program, where rows are short."""
@@ -115,7 +116,9 @@ def _launch(
         return
     width_pad = power_of_two(width)
     tile_rows = min(power_of_two(rows), max(1, _TILE // width_pad))
-    _norm_kernel[(-(-rows // tile_rows),)](
+    launch(
+        _norm_kernel,
+        (-(-rows // tile_rows),),
         *(values, *strides, residual, weight, output, rows, epsilon),
         inner=inner,
         adds=residual is not None,

@@ -9,6 +9,7 @@ import torch
 
 from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
+from hookline_kernels.gpu.launching import launch
 from hookline_kernels.gpu.tilings import Tiling, paged_tiling
 from hookline_kernels.gpu.walking import (
     PagedHead,
@@ -68,7 +69,9 @@ def prefill_attention(
     rows = _rows_of_tile(max_query_len * group, group, values, chosen.rows)
     inner, outer = score_factors(layer.scale, layer.softcap)
     tiles = -(-max_query_len // (rows // group))
-    _prefill_kernel[(tiles, len(seq_lens), kv_heads)](
+    launch(
+        _prefill_kernel,
+        (tiles, len(seq_lens), kv_heads),
         *(query, *query.stride()[:2]),
         *(keys, *keys.stride()),
         *(values, *values.stride()),

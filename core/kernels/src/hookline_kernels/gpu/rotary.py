@@ -8,6 +8,7 @@ import torch
 from hookline_kernels.gpu.cache import place_of
 from hookline_kernels.gpu.chaining import chained, follow, lead
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
+from hookline_kernels.gpu.launching import launch
 from hookline_kernels.head_shape import HeadNorms
 
 
@@ -90,7 +91,9 @@ def _launch(  # noqa: PLR0917 - of this file's functions alone
         cache_strides = (*value.stride()[:2], *keys.stride(), *values.stride())
         value_width = value.shape[-1]
     turned = cosines.shape[-1]
-    _rotate_kernel[(len(query),)](
+    launch(
+        _rotate_kernel,
+        (len(query),),
         *(query, *query.stride()[:2], key, *key.stride()[:2]),
         *(cosines.contiguous(), sines.contiguous()),
         *(

@@ -1,37 +1,31 @@
 """Products of few rows at the speed of memory, with the norm, gate and residual.
 
-A program computes some outputs of all rows. It asks for its first weights before the
-kernel in front of it has ended. Nothing is summed across programs, so equal inputs give
-equal results.
+A program computes some outputs of all rows, without the matrix unit. It asks for its
+first weights before the kernel in front of it has ended. Nothing is summed across
+programs, so equal inputs give equal results.
 """
 
 from typing import NamedTuple
 
 import torch
 
-from hookline_kernels.gpu.chaining import chained, follow, lead, prefetch
+from hookline_kernels.gpu.chaining import chained, follow, lead
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 
-_TILE_ROWS = 16
-"""Rows of the matrix unit's tiles."""
-_AHEAD_BYTES = 1 << 16
-"""Weights that a program on the matrix unit asks for before it may begin."""
+_WARPS = 4
 
 
 class ThinPlan(NamedTuple):
     """How a thin product is computed.
 
     Attributes:
-        tile: Outputs of a program (pairs of a gate and an up if it is gated).
+        tile: Outputs of a program (pairs of a gate and an up if it is gated); a power
+            of two.
         step: Inputs that are loaded at a time; a power of two.
-        warps: Warps of a program.
-        stages: Steps in flight on the matrix unit; 0 multiplies without it.
     """
 
     tile: int
     step: int
-    warps: int
-    stages: int = 0
 
 
 class RowNorm(NamedTuple):
@@ -55,8 +49,7 @@ def thin_product(
     """Returns values · weightᵀ of few rows, rounding where `transformers` does.
 
     Args:
-        values: [T, in], rows contiguous; T is at most 32, or 16 without the matrix
-            unit.
+        values: [T, in], rows contiguous; each T is a kernel of its own.
         weight: [out, in] of the same dtype, contiguous.
         plan: Any plan gives the same up to rounding.
         norm: Normalises the rows first.
@@ -71,13 +64,7 @@ def thin_product(
     rows, width = values.shape
     outs = len(weight) // 2 if gated else len(weight)
     output = values.new_empty(rows, outs) if residual is None else residual
-    on_tiles = plan.stages > 0
-    launch = _tiles_kernel if on_tiles else _vectors_kernel
-    options = {"num_stages": max(plan.stages, 1)}
-    if on_tiles:
-        row_bytes = plan.tile * weight.itemsize * (2 if gated else 1)
-        options["ahead"] = min(power_of_two(width), _AHEAD_BYTES // row_bytes)
-    launch[(-(-outs // plan.tile),)](
+    _thin_kernel[(-(-outs // plan.tile),)](
         *(values, values.stride(0), weight, bias),
         *((None, 0.0) if norm is None else norm[:2]),
         *(output, outs),
@@ -87,13 +74,12 @@ def thin_product(
         biased=bias is not None,
         adds=residual is not None,
         rows=rows,
-        rows_pad=power_of_two(rows, _TILE_ROWS if on_tiles else 1),
+        rows_pad=power_of_two(rows),
         width=width,
         width_pad=power_of_two(width),
         tile=plan.tile,
         step=min(plan.step, power_of_two(width)),
-        num_warps=plan.warps,
-        **options,
+        num_warps=_WARPS,
         **chained(values.device),
     )
     return output
@@ -200,7 +186,7 @@ def _finish(  # noqa: PLR0917 - a kernel takes no keywords
 
 
 @kernel
-def _vectors_kernel(  # noqa: PLR0917 - a kernel takes no keywords
+def _thin_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     values: tl.tensor,
     values_row: tl.tensor,
     weight: tl.tensor,
@@ -222,7 +208,7 @@ def _vectors_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     step: tl.constexpr,
     chains: tl.constexpr = False,
 ) -> None:
-    """Computes some outputs without the matrix unit; weights stay in registers."""
+    """Computes some outputs; their weights go from memory to registers."""
     lead(chains)
     column = tl.program_id(0).to(tl.int64) * tile + tl.arange(0, tile)
     is_column = (column < outs)[None, :, None]
@@ -275,78 +261,4 @@ def _vectors_kernel(  # noqa: PLR0917 - a kernel takes no keywords
         other = tl.sum(more, 2)
     _finish(
         total, other, old, bias, output, outs, gated, biased, adds, rows, rows_pad, tile
-    )
-
-
-@kernel
-def _tiles_kernel(  # noqa: PLR0917 - a kernel takes no keywords
-    values: tl.tensor,
-    values_row: tl.tensor,
-    weight: tl.tensor,
-    bias: tl.tensor,
-    norm: tl.tensor,
-    epsilon: tl.tensor,
-    output: tl.tensor,
-    outs: tl.tensor,
-    normed: tl.constexpr,
-    unit_offset: tl.constexpr,
-    gated: tl.constexpr,
-    biased: tl.constexpr,
-    adds: tl.constexpr,
-    rows: tl.constexpr,
-    rows_pad: tl.constexpr,
-    width: tl.constexpr,
-    width_pad: tl.constexpr,
-    tile: tl.constexpr,
-    step: tl.constexpr,
-    ahead: tl.constexpr,
-    chains: tl.constexpr = False,
-) -> None:
-    """Computes some outputs on the matrix unit; weights go through shared memory."""
-    lead(chains)
-    line: tl.constexpr = 1024 // weight.dtype.element_ty.primitive_bitwidth
-    column = tl.program_id(0).to(tl.int64) * tile + tl.arange(0, tile)
-    is_column = (column < outs)[:, None]
-    dims = tl.arange(0, step)
-    at = weight + column[:, None] * width
-    beyond = outs.to(tl.int64) * width
-    if chains:
-        lines = tl.arange(0, ahead // line)[None, :] * line
-        is_line = is_column & (lines < width)
-        prefetch(tl.where(is_line, at + lines, weight))
-        if gated:
-            prefetch(tl.where(is_line, at + beyond + lines, weight))
-    follow(chains)
-    row = tl.arange(0, rows_pad)
-    scales = tl.zeros([rows_pad], tl.float32)
-    if normed:
-        squares = tl.zeros([rows_pad, step], tl.float32)
-        for start in range(0, width, step):
-            here = start + dims
-            mask = (row < rows)[:, None] & (here < width)[None, :]
-            at_row = values + row[:, None] * values_row + here[None, :]
-            wide = tl.load(at_row, mask=mask, other=0.0).to(tl.float32)
-            squares += wide * wide
-        scales = tl.rsqrt(tl.sum(squares, 1) / width + epsilon)
-    old = _old(output, outs, adds, rows, rows_pad, tile)
-    sums = tl.zeros([rows_pad, tile], tl.float32)
-    more = sums
-    for start in range(0, width, step):
-        here = start + dims
-        mask = is_column & (here < width)[None, :]
-        first = tl.load(at + here[None, :], mask=mask, other=0.0)
-        numbers = tl.load(
-            values + row[:, None] * values_row + here[None, :],
-            mask=(row < rows)[:, None] & (here < width)[None, :],
-            other=0.0,
-        )
-        if normed:
-            factors = tl.load(norm + here, mask=here < width, other=0.0)[None, :]
-            numbers = _normed(numbers, scales[:, None], factors, unit_offset)
-        sums = tl.dot(numbers, first.trans(), sums, input_precision="ieee")
-        if gated:
-            second = tl.load(at + beyond + here[None, :], mask=mask, other=0.0)
-            more = tl.dot(numbers, second.trans(), more, input_precision="ieee")
-    _finish(
-        sums, more, old, bias, output, outs, gated, biased, adds, rows, rows_pad, tile
     )

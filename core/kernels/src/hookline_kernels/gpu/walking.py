@@ -153,7 +153,7 @@ def _look_up(
 
 
 @kernel
-def _load_keys(
+def _load_keys(  # noqa: PLR0917 - a kernel takes no keywords
     keys: PagedHead,
     blocks: tl.tensor,
     offsets: tl.tensor,
@@ -173,7 +173,7 @@ def _load_keys(
 
 
 @kernel
-def _load_values(
+def _load_values(  # noqa: PLR0917 - a kernel takes no keywords
     values: PagedHead,
     blocks: tl.tensor,
     offsets: tl.tensor,

@@ -1,7 +1,7 @@
 """An RMSNorm and the product after it, which may read rows in blocks."""
 
 import sys
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 
@@ -53,12 +53,29 @@ class Product(Protocol):
         ...
 
 
+@runtime_checkable
+class NormingProduct(Product, Protocol):
+    """A product that can norm its rows itself, where that is faster."""
+
+    def of_normed(
+        self,
+        values: torch.Tensor,
+        norm: FastNorm,
+        residual: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Returns what the product of `norm(values)` is."""
+        ...
+
+
 class PreNorm:
     """product(norm(values)) + residual."""
 
     def __init__(self, norm: FastNorm, product: Product) -> None:
         """Joins a norm and the only reader of its result."""
         self._norm, self._product = norm, product
+        self._of_normed = (
+            product.of_normed if isinstance(product, NormingProduct) else None
+        )
         self._least = sys.maxsize
         if product.of_blocks is not None and norm.in_blocks is not None:
             self._least, self._multiply_blocks = product.of_blocks
@@ -68,6 +85,8 @@ class PreNorm:
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
         """[T, width] contiguous → [T, out]; may overwrite the residual."""
+        if self._of_normed is not None:
+            return self._of_normed(values, self._norm, residual)
         if len(values) < self._least:
             return self._product(self._norm(values), residual)
         return self._multiply_blocks(self._in_blocks(values), len(values), residual)

@@ -69,7 +69,7 @@ class GraphPlan:
         scheduler, longest = self.config.scheduler, self.model.shape.max_model_len
         return DeviceFeed(
             self.device,
-            max_tokens=scheduler.max_num_batched_tokens,
+            max_tokens=scheduler.tokens_per_step,
             max_num_seqs=self._max_sequences,
             max_num_blocks=-(-longest // self.config.cache.block_size),
             sizes=self.sizes,
@@ -128,4 +128,4 @@ class GraphPlan:
         if not self.most_drafts:
             return scheduler.max_num_seqs
         most = scheduler.max_num_seqs * (1 + self.most_drafts)
-        return min(most, scheduler.max_num_batched_tokens)
+        return min(most, scheduler.tokens_per_step)

@@ -87,7 +87,7 @@ class _LargestSteps(NamedTuple):
     @classmethod
     def of(cls, maker: RunnerMaker) -> "_LargestSteps":
         scheduler, (tokens, blocks) = maker.config.scheduler, _longest_prompt(maker)
-        seqs, budget = scheduler.max_num_seqs, scheduler.max_num_batched_tokens
+        seqs, budget = scheduler.max_num_seqs, scheduler.tokens_per_step
         count = min(seqs, -(-budget // tokens))
         drafts = _most_drafts(maker)
         width = -(-(1 + drafts) // maker.config.cache.block_size)
@@ -138,13 +138,13 @@ def _run_largest_steps(maker: RunnerMaker) -> Profiled:
 def _most_drafts(maker: RunnerMaker) -> int:
     """Maximum number of drafts of each request in a step that is full of requests."""
     scheduler, most = maker.config.scheduler, maker.extensions.most_drafts
-    share = scheduler.max_num_batched_tokens // scheduler.max_num_seqs
+    share = scheduler.tokens_per_step // scheduler.max_num_seqs
     return min(most, maker.model.shape.max_model_len - 1, max(0, share - 1))
 
 
 def _longest_prompt(maker: RunnerMaker) -> tuple[int, int]:
     """Returns its length in tokens, and the blocks that hold it and one token more."""
-    budget = maker.config.scheduler.max_num_batched_tokens
+    budget = maker.config.scheduler.tokens_per_step
     tokens = max(1, min(budget, maker.model.shape.max_model_len - 1))
     return tokens, -(-(tokens + 1) // maker.config.cache.block_size)
 

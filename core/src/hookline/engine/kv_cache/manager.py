@@ -75,11 +75,10 @@ class KVCacheManager:
         that is still in flight has no hash yet and is cached later; so is one of a
         provisional request.
         """
+        end = (request.num_hashed_blocks + 1) * self.block_size
+        if num_computed_tokens < end or request.is_provisional or not self.is_caching:
+            return
         full = min(num_computed_tokens, len(request.token_ids)) // self.block_size
-        if not self.is_caching or full <= request.num_hashed_blocks:
-            return
-        if request.is_provisional:
-            return
         self._update_hashes(request)
         first = request.num_hashed_blocks
         added = self.cache_blocks(request, first, request.block_ids[first:full])
@@ -180,10 +179,10 @@ class KVCacheManager:
         self, request: "Request", num_new_tokens: int
     ) -> list[int] | None:
         """Adds the blocks that the next tokens need; None if too few are free."""
-        needed = self._blocks_for(request.num_computed_tokens + num_new_tokens)
-        missing = needed - len(request.block_ids)
-        if missing <= 0:
+        num_tokens = request.num_computed_tokens + num_new_tokens
+        if num_tokens <= len(request.block_ids) * self.block_size:
             return []
+        missing = self._blocks_for(num_tokens) - len(request.block_ids)
         if missing > self.pool.num_free:
             return None
         added = self.pool.allocate(missing)

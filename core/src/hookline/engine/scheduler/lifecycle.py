@@ -306,13 +306,13 @@ class RequestLifecycle:
         request, ledger = entry.request, self.ledger
         request.num_drafts = len(entry.drafts)
         request.last_step = step
-        before = request.num_computed_tokens
+        before, most = request.num_computed_tokens, request.max_computed_tokens
         after = before + entry.num_tokens - request.num_drafts
-        again = min(after, request.max_computed_tokens) - before
         ledger.computed_tokens += entry.num_tokens
-        ledger.recomputed_tokens += max(0, again)
+        if before < most:
+            ledger.recomputed_tokens += min(after, most) - before
         request.num_computed_tokens = after
-        request.max_computed_tokens = max(after, request.max_computed_tokens)
+        request.max_computed_tokens = max(after, most)
         if not request.num_missing_tokens:
             request.num_pending_tokens += 1  # the step samples the one that follows
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.engine.scheduler.request_queues import RequestQueues
 from hookline.request import Request
@@ -12,8 +14,7 @@ from hookline.stats.step_work import StepWork
 from hookline.step import AdmittedSequence, StepPlan
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(msgspec.Struct, eq=False, gc=False):
     """A request's part of the plan.
 
     Attributes:
@@ -106,7 +107,8 @@ class PlanBuilder:
             sections: What extensions add.
         """
         entries = self.entries
-        entries.sort(key=_kind)
+        if any(entry.num_tokens > 1 for entry in entries):
+            entries.sort(key=_kind)
         prefills = prefill_tokens = context = pairs = 0
         request_ids, num_tokens = [], []
         blocks: dict[int, Sequence[int]] = {}

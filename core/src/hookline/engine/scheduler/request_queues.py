@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from hookline.engine.scheduler.queue import (
@@ -138,12 +139,12 @@ class RunningBatch:
 
     def decodes_first(self) -> list[Request]:
         """Returns the requests: those with one token to compute before the others."""
-        return sorted(self.requests, key=_is_prefilling)
+        return sorted(self.requests, key=attrgetter("is_prefilling"))
 
     @property
     def oldest_queued_at(self) -> int | None:
         """Time when the request was queued that came first, ns; None if none runs."""
-        return min([each.queued_at for each in self.requests], default=None)
+        return min(map(attrgetter("queued_at"), self.requests), default=None)
 
 
 class RequestQueues:
@@ -217,7 +218,3 @@ class RequestQueues:
         if waiting is None or held is None:
             return held if waiting is None else waiting
         return min(waiting, held)
-
-
-def _is_prefilling(request: Request) -> bool:
-    return request.is_prefilling

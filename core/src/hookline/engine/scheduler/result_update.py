@@ -3,7 +3,6 @@
 Stop strings are found in the front end, where the text is.
 """
 
-from collections.abc import Sequence
 
 from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.engine.scheduler.extension import SchedulerExtensions
@@ -148,21 +147,20 @@ class ResultUpdate:
 
 
 def _stop_after(
-    request: Request, token_ids: Sequence[int]
+    request: Request, token_ids: list[int]
 ) -> tuple[list[int], FinishCause | None]:
     """Cuts new tokens after the first that ends the request.
 
     Returns:
         The tokens to keep, and why the request ends with them; None if it goes on.
     """
-    output = request.num_output_tokens
-    # Sampled before `min_tokens` only if the grammar allows nothing else.
-    params = request.params
-    least = params.min_tokens if params.structured_outputs is None else 0
-    for index, token_id in enumerate(token_ids):
-        count = output + index + 1
-        if token_id in request.stop_token_ids and count >= least:
-            return list(token_ids[: index + 1]), StoppedByToken(token_id)
+    output, params = request.num_output_tokens, request.params
+    for count, token_id in enumerate(token_ids, output + 1):
+        # Sampled before `min_tokens` only if the grammar allows nothing else.
+        if token_id in request.stop_token_ids and (
+            count >= params.min_tokens or params.structured_outputs is not None
+        ):
+            return token_ids[: count - output], StoppedByToken(token_id)
         if count >= request.max_tokens:
-            return list(token_ids[: index + 1]), LengthReached()
-    return list(token_ids), None
+            return token_ids[: count - output], LengthReached()
+    return token_ids, None

@@ -77,7 +77,7 @@ class Scheduler:
         self.refuse, self.expire = lifecycle.refuse, lifecycle.expire
         self.take_events = lifecycle.take_events
         self._batches = extensions.batches
-        limit, budget = config.max_num_seqs, config.max_num_batched_tokens
+        limit, budget = config.max_num_seqs, config.tokens_per_step
         self._whole = Share(limit, limit, budget)
         self._max_model_len = max_model_len
         self._update = ResultUpdate(lifecycle, cache, extensions)
@@ -136,7 +136,7 @@ class Scheduler:
             self._admission.admit(
                 self._lifecycle, builder, share, last_ended=self._last_ended, now=now
             )
-        builder.budget += self._config.max_num_batched_tokens - share.tokens
+        builder.budget += self._config.tokens_per_step - share.tokens
         if drafts := self._lifecycle.drafts:
             plan_drafts(drafts, builder, self._cache, self._max_model_len)
         return self._plan(builder) if builder.entries else None

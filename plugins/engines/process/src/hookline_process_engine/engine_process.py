@@ -69,7 +69,7 @@ def _serve(wire: EngineWire, adapt: AdaptFactory | None) -> int:
     config = wire.receive_config()
     try:
         core = build_core(config, SystemClock(), adapt)
-        loop = build_loop(config, core)
+        loop = build_loop(core)
     except ConfigError as error:
         wire.start_failed("config", error.option, error.detail)
         return 1

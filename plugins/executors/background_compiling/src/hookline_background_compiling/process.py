@@ -38,7 +38,7 @@ from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
 from hookline_kernels.runtime.kernel_cache import writable_cache
 from hookline_kernels.token_mask import choose_masking
-from hookline_models.uniproc import import_for
+from hookline_models.uniproc import resolve
 from hookline_processes.owner import Owner, run_supervised
 
 _PROCESS_BYTES = 512 * 2**20
@@ -91,16 +91,14 @@ def _processes() -> int:
 def _compile(config: EngineConfig, farm: CompileFarm) -> str:
     """Compiles what an engine of this configuration needs; returns its kernels."""
     config, clock = _small(config), SystemClock()
+    timer = StartupTimer(clock)
+    config = resolve(config, timer)
     extensions = load_extensions(config, is_rank=True, only={DRAFTING})
     if not extensions:  # which may look at all layers
         config = replace(config, model=replace(config.model, has_few_layers=True))
     context = ExecutorContext(
-        config=config,
-        clock=clock,
-        timer=StartupTimer(clock),
-        extensions=extensions,
+        config=config, clock=clock, timer=timer, extensions=extensions
     )
-    import_for(context)
     with when_missing(farm):
         executor = _executor(context)
         choose_masking()  # requests with grammars need it later

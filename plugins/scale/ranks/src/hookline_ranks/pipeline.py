@@ -136,7 +136,7 @@ class Pipeline:
 
     def share(self, queues: RequestQueues) -> Share:
         """Returns the share of the next batch in all work, that in flight included."""
-        limit, budget = self._config.max_num_seqs, self._config.max_num_batched_tokens
+        limit, budget = self._config.max_num_seqs, self._config.tokens_per_step
         running = len(queues.running.requests)
         admissible = min(limit - running, len(queues.waiting.requests))
         return Share(
@@ -147,7 +147,7 @@ class Pipeline:
 
     def _tokens_of_a_batch(self, queues: RequestQueues) -> int:
         if not self._config.enable_chunked_prefill:
-            return self._config.max_num_batched_tokens
+            return self._config.tokens_per_step
         missing = sum(each.num_missing_tokens for each in queues.running.requests)
         waiting = queues.waiting.num_tokens
         return self._part_of(sum(self._tokens) + missing + waiting)

@@ -76,7 +76,7 @@ class RemoteEngine:
         local = EngineConfig.from_options(data_parallel_join_timeout=WAIT_SECONDS)
         config = self._wire.join(local, DIGEST)
         core = build_core(config, SystemClock())
-        loop = build_loop(config, core)
+        loop = build_loop(core)
         self._wire.ready(Ready(core.facts, core.clock_pair()))
         while not (self._is_over.is_set() or self._wire.is_dismissed):
             for message in loop.run_once(self._wire.receive, 0.02):

@@ -57,7 +57,7 @@ class _Engine:
         config = self._wire.join(local, digest_of_folder(folder))
         try:
             core = build_core(config, SystemClock())
-            loop = build_loop(config, core)
+            loop = build_loop(core)
         except ConfigError as error:
             self._wire.start_failed("config", error.option, error.detail)
             raise

@@ -63,7 +63,7 @@ class SharedExperts:
             size=links.num_engines * size,
             engines=links.num_engines,
         )
-        max_tokens = config.scheduler.max_num_batched_tokens
+        max_tokens = config.scheduler.tokens_per_step
         return cls(links.tokens, place, max_tokens=max_tokens)
 
     # -- the model ---------------------------------------------------------------

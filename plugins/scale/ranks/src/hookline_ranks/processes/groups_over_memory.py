@@ -47,5 +47,5 @@ def _stages(config: EngineConfig, links: RankLinks) -> SharedStages | None:
         links.after,
         rank=links.rank,
         num_slots=stages,
-        max_tokens=config.scheduler.max_num_batched_tokens,
+        max_tokens=config.scheduler.tokens_per_step,
     )
