@@ -35,7 +35,7 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
 
 
 @kernel
-def _silu_mul_kernel(
+def _silu_mul_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     gate_up: tl.tensor,
     token_stride: tl.tensor,
     output: tl.tensor,
