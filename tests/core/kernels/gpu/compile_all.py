@@ -75,7 +75,7 @@ def attend_new() -> None:
             query,
             key,
             value,
-            AttentionLayer(*caches, 0.1),
+            AttentionLayer(caches[0], caches[1], 0.1),
             torch.zeros(1, 32, dtype=torch.int64),
             query_starts=torch.arange(2, dtype=torch.int32),
             seq_lens=torch.ones(1, dtype=torch.int64),
