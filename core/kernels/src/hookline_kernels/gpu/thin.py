@@ -132,7 +132,7 @@ def _silu_times(gates: tl.tensor, ups: tl.tensor, dtype: tl.constexpr) -> tl.ten
 
 
 @kernel
-def _old(
+def _old(  # noqa: PLR0917 - a kernel takes no keywords
     output: tl.tensor,
     outs: tl.tensor,
     adds: tl.constexpr,
