@@ -112,7 +112,7 @@ def requests_of(work: str, seed: int) -> Requests:
 class Engine:
     """An engine in this process, whose steps are recorded."""
 
-    def __init__(self, folder: Path, options: dict[str, object]) -> None:
+    def __init__(self, folder: Path, options: dict[str, Any]) -> None:
         from hookline import LLM  # noqa: PLC0415
         from hookline.events import StepOutput  # noqa: PLC0415
 

@@ -134,7 +134,7 @@ def measure(
     source = random.Random(0)  # noqa: S311 - the same prompts in each run
     encode = parts.timed("encode", msgspec.msgpack.Encoder(enc_hook=plain).encode)
     decode = parts.timed("decode", msgspec.msgpack.Decoder(StepOutput).decode)
-    found = []
+    found: list[dict[str, int]] = []
     with parts.watch(), start_closing(config) as front_end:
         vocab_size = front_end.facts.model.vocab_size
         for token_id in range(vocab_size):

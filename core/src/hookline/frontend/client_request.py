@@ -251,23 +251,24 @@ class ClientRequest:
         if not self.is_streamed and self.num_open:
             return
         self.has_delivered = True
-        outputs = filter(None, map(CompletionState.take_output, self.completions))
+        output = filter(None, map(CompletionState.take_output, self.completions))
+        last = None if self.num_open else self.last_closed
+        logprobs, self.prompt_logprobs = self.prompt_logprobs, None
         first, inner = self.completions[0].account.timeline, self.inner
-        output = RequestOutput(
-            prompt_token_ids=inner.prompt_token_ids,
-            outputs=list(outputs),
-            prompt_logprobs=self.prompt_logprobs,
-            cached_tokens=first.local_cached_tokens + first.external_cached_tokens,
-            finished=not self.num_open,
-            request_id=inner.facts.client_id or str(inner.request_id),
-            prompt=self.prompt,
+        self.deliver(
+            RequestOutput(
+                prompt_token_ids=inner.prompt_token_ids,
+                outputs=list(output),
+                prompt_logprobs=logprobs,
+                cached_tokens=first.local_cached_tokens + first.external_cached_tokens,
+                finished=not self.num_open,
+                request_id=inner.facts.client_id or str(inner.request_id),
+                prompt=self.prompt,
+                metrics=None if last is None else last.account.metrics(wall),
+                kv_transfer_params=None if self.num_open else self.kv_transfer_params,
+                vectors=self.vectors,
+            )
         )
-        self.prompt_logprobs = None
-        if output.finished and self.last_closed is not None:
-            output.metrics = self.last_closed.account.metrics(wall)
-            output.kv_transfer_params = self.kv_transfer_params
-            output.vectors = self.vectors
-        self.deliver(output)
 
 
 def seconds_until(ends_at: int, now: int) -> float:

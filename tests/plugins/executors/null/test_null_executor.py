@@ -36,7 +36,7 @@ def test_requests_get_as_many_tokens_as_they_ask_for(
 
 def test_the_real_logits_processors_and_logprobs_are_used(llama: Oracle) -> None:
     """A step with such a request is sampled from logits, and others go on with it."""
-    forced = SamplingParams(max_tokens=5, allowed_token_ids=[7], logprobs=1)
+    forced = SamplingParams(max_tokens=5, allowed_token_ids=(7,), logprobs=1)
     free = SamplingParams(max_tokens=20)
 
     with null_engine(llama, overlaps=True) as llm:

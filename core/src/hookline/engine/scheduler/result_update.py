@@ -3,7 +3,6 @@
 Stop strings are found in the front end, where the text is.
 """
 
-
 from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.engine.scheduler.extension import SchedulerExtensions
 from hookline.engine.scheduler.lifecycle import RequestLifecycle

@@ -1,1 +1,1 @@
-"""The null executor: a device that answers at once, behind the real host."""
+"""The null executor: a device that answers at once."""
