@@ -247,11 +247,7 @@ class Sampler:
         )
 
     def _logprobs(
-        self,
-        raw: torch.Tensor | None,
-        wanted: Int64,
-        rows: Int64,
-        tokens: Int64,
+        self, raw: torch.Tensor | None, wanted: Int64, rows: Int64, tokens: Int64
     ) -> dict[int, TokenLogprobs]:
         if raw is None:
             return {}
