@@ -78,16 +78,18 @@ def test_slips_of_models_are_understood() -> None:
 @pytest.mark.parametrize(
     ("tool", "text"),
     [
-        ("gemma4", "<|tool_call>call:get_weather{now,city:Paris}<tool_call|>"),
+        ("gemma4", "<|tool_call>call:get_weather{at once,city:Paris}<tool_call|>"),
         (
             "kimi_k3",
-            '<|open|>call tool="get_weather"<|sep|>'
-            '<|open|>argument key="city"<|sep|>Paris<|close|>argument<|sep|>'
-            "<|open|>argument now<|sep|><|close|>call<|sep|>",
+            (
+                '<|open|>call tool="get_weather"<|sep|>'
+                '<|open|>argument key="city"<|sep|>Paris<|close|>argument<|sep|>'
+                "<|open|>argument at once<|sep|><|close|>call<|sep|>"
+            ),
         ),
         (
             "minimax_m3",
-            f'{M3}<invoke name="get_weather">{M3}<city>Paris{M3}</city>{M3}<now',
+            f'{M3}<invoke name="get_weather">{M3}<city>Paris{M3}</city>{M3}<at once',
         ),
     ],
 )
@@ -98,7 +100,7 @@ def test_words_among_arguments_come_behind_the_call(tool: str, text: str) -> Non
     for pieces in ([text], list(text)):
         said = Reply(tool=tool, reasoning=None, prompt_end="").read(pieces)
 
-        assert ([*said.calls], said.content) == ([WEATHER], "now")
+        assert ([*said.calls], said.content) == ([WEATHER], "at once")
 
 
 def test_every_format_has_slips() -> None:
