@@ -29,13 +29,18 @@ LOCAL_FLAGS = frozenset(
 )
 """Options that each machine has for itself, or else the head node's."""
 
+_OF_LOGGERS = frozenset(
+    {"stat-logger", "stat-logger-option", "page-wait-seconds", "observer-process"}
+)
+"""Options that mean nothing on other machines, where no logger runs."""
+
 
 def shared_options(config: EngineConfig) -> dict[str, str]:
     """Returns all options that were given and concern all machines, as JSON by flag."""
     return {
         each.flag: _json(_value(config, each))
         for each in options_of(EngineConfig)
-        if each.flag not in LOCAL_FLAGS and _is_given(config, each)
+        if each.flag not in LOCAL_FLAGS | _OF_LOGGERS and _is_given(config, each)
     }
 
 
