@@ -113,16 +113,17 @@ def grammar_of(engine: FakeEngine) -> dict[str, Any]:
 
 async def test_calls_are_forced_in_the_models_own_markup() -> None:
     """
-    The reply is nothing but calls as the parser knows them: of any function, or of the
-    named one, one or more.
+    The reply is nothing but calls as the parser knows them: of any function, one or
+    more, or one of the named function.
     """
     text = (
         '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
     )
-    engine, one = engine_of(*text), engine_of(*text)
+    engine, one, single = (engine_of(*text) for _ in range(3))
 
     [call] = await called("hermes", engine, tool_choice="required")
-    [named] = await called("hermes", one, tool_choice=NAMED, parallel_tool_calls=False)
+    [named] = await called("hermes", one, tool_choice=NAMED)
+    await called("hermes", single, tool_choice="required", parallel_tool_calls=False)
 
     assert call["function"] == {"name": "weather", "arguments": '{"city": "Oslo"}'}
     assert named["function"] == call["function"]
@@ -131,6 +132,7 @@ async def test_calls_are_forced_in_the_models_own_markup() -> None:
     assert grammar["at_least_one"]
     assert "stop_after_first" not in grammar
     assert only["stop_after_first"]
+    assert grammar_of(single)["stop_after_first"]
     begins = [each["begin"] for each in only["tags"]]
     assert all("weather" in each for each in begins)
     assert {each["begin"] for each in grammar["tags"]} > set(begins)

@@ -43,13 +43,15 @@ def forced_tag(
 ) -> Tag | None:
     """Returns the structural tag of a reply that is a call, in the model's own format.
 
-    Returns None if the format cannot be forced, as above, or has a tag of unknown form.
+    A named function is called once, as in JSON. Returns None if the format cannot be
+    forced, as above, or has a tag of unknown form.
     """
     tools = [tool for tool in use.tools if use.name in (None, tool.name)]
     tag = _tag(engine, parser, tools, frozenset(tool.name for tool in tools))
     if tag is None or not isinstance(inner := tag.get("format"), Mapping):
         return None
-    listed = _only_calls(inner, is_parallel=use.is_parallel)
+    is_parallel = use.is_parallel and use.choice is not Choice.NAMED
+    listed = _only_calls(inner, is_parallel=is_parallel)
     is_styled = any(each != "json" for each in _texts(listed, ("style",)))
     if is_styled and _STYLED not in engine.facts.structured_outputs:
         return None
