@@ -71,6 +71,7 @@ from hookline_metrics.front_end_parts import (
     MemoryStats,
     ObserverStats,
     ParserFailures,
+    ProcessStats,
     ResponseStoreStats,
     ScalingStats,
     StreamStats,
@@ -92,6 +93,7 @@ from hookline_metrics.transfer_stats import (
     TransferNews,
     TransferStats,
 )
+from hookline_processes.usage import RoleUsage
 from hookline_registry import LaneStats
 from hookline_testing.payloads import (
     FACTS,
@@ -247,6 +249,20 @@ FRONT_END = FrontEndChanged(
         ApiKeyStats(stale_seconds=90.0),
         EventLoopStats(lag_seconds=0.25, stalls=2),
         MemoryStats(headroom_bytes=4096, used_bytes=1024, kills=2),
+        ProcessStats(
+            roles=(
+                RoleUsage(
+                    role="text",
+                    engine="0",
+                    processes=2,
+                    resident_bytes=8192,
+                    cpu_seconds=1.5,
+                    open_fds=20,
+                    threads=6,
+                    started_at=1000.0,
+                ),
+            )
+        ),
         TransportStats(dropped=3),
         PlacementStats(requests=(("0", "load", 4), ("1", "prefix", 2))),
         ScalingStats(
@@ -839,9 +855,16 @@ EXPECTED: dict[str, Numbers] = {
             *("tensor_parallel_size", "pipeline_parallel_size", "rank"),
             *("code", "field", "kind", "tenant", "route", "method"),
             *("logger", "label", "parser", "position", "reason", "tier"),
-            *("blocks", "block_bytes", "capacity_tokens", "host"),
+            *("blocks", "block_bytes", "capacity_tokens", "host", "role", "engine"),
         )
     },
+    "hookline_processes": {("text", "0"): 2},
+    "hookline_process_resident_memory_bytes": {("text", "0"): 8192},
+    "hookline_process_cpu_seconds": {("text", "0"): 1.5},
+    "hookline_process_open_fds": {("text", "0"): 20},
+    "hookline_process_threads": {("text", "0"): 6},
+    "hookline_process_start_time_seconds": {("text", "0"): 1000.0},
+    "hookline_page_behind_seconds": {(): 0.125},
     "hookline_logger_lane_depth": {("prometheus",): 3},
     "hookline_logger_breaker_open": {("prometheus",): 1},
     "hookline_logger_left_out": {("own:Logger",): 1},
@@ -939,6 +962,7 @@ def fed() -> Recorder:
     )
     recorder.http_answered(ANSWERED)
     recorder.front_end_changed(FRONT_END)
+    recorder.page_asked(0.125)
     clock.sleep(0.5)
     return recorder
 

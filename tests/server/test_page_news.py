@@ -3,8 +3,10 @@
 import asyncio
 import time
 
+import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from hookline_server import page_news
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine
@@ -52,12 +54,15 @@ class Confirming(FakeEngine):
         """Keeps the script."""
 
 
-async def test_ends_are_told_once_the_engine_confirms_them() -> None:
+async def test_ends_are_told_once_the_engine_confirms_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Not those that come meanwhile; what is not confirmed in time is behind."""
     engine, late = Confirming(), Confirming()
     async with TestClient(TestServer(create_app(engine, ServerSettings()))):
         assert await told(engine) == 0
         assert engine.looks == []
+    monkeypatch.setattr(page_news, "_GRACE_SECONDS", PATIENCE_SECONDS)
     async with TestClient(TestServer(create_app(late, ServerSettings()))):
         assert await told(late, 0.0) > 0
         assert len(late.looks) == 3

@@ -10,9 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def former_fields(
-    **parts: type | Mapping[str, str],
-) -> Callable[[type[T]], type[T]]:
+def former_fields(**parts: type | Mapping[str, str]) -> Callable[[type[T]], type[T]]:
     """Lets loggers read attributes where they were before they moved into a part.
 
     Args:

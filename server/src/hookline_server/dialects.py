@@ -14,6 +14,7 @@ from hookline_server.protocol.anthropic_response import (
 from hookline_server.protocol.wire import encode
 from hookline_server.sse import DONE, KEEP_ALIVE, event
 
+COMPLETIONS_PATH = "/v1/completions"
 MESSAGES_PATH = "/v1/messages"
 RESPONSES_PATH = "/v1/responses"
 EMBEDDINGS_PATH = "/v1/embeddings"

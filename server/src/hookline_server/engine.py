@@ -8,7 +8,7 @@ from hookline.engine.commands import EngineCommand
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import Observing
-from hookline.frontend.text_stream import StopScope
+from hookline.frontend.stop_strings import StopScope
 from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
 from hookline.payloads import EngineFacts

@@ -5,7 +5,7 @@ from collections import Counter
 from aiohttp import web
 
 from hookline_metrics.front_end_parts import IgnoredStats
-from hookline_server.dialects import MESSAGES_PATH, RESPONSES_PATH
+from hookline_server.dialects import COMPLETIONS_PATH, MESSAGES_PATH, RESPONSES_PATH
 from hookline_server.protocol.ignored import Ignored
 from hookline_server.request_identity import identity_of
 
@@ -47,4 +47,6 @@ def ignored_of(request: web.Request) -> Ignored:
 def _api(path: str) -> str:
     if path.startswith(MESSAGES_PATH):
         return "messages"
+    if path == COMPLETIONS_PATH:
+        return "completions"
     return "responses" if path.startswith(RESPONSES_PATH) else "chat"

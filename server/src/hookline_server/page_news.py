@@ -51,11 +51,12 @@ class PageNews:
         if (loop := self._loop) is None:
             return 0.0
         telling = asyncio.run_coroutine_threadsafe(self._tell(seconds), loop)
+        most = seconds + _GRACE_SECONDS
         try:
-            return telling.result(seconds + _GRACE_SECONDS)
+            return telling.result(most)
         except TimeoutError:
             telling.cancel()
-            return seconds
+            return most  # or more: the loop has not come to look
 
     async def _tell(self, seconds: float) -> float:
         self._engine.report_changes()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS
 from hookline.exceptions import EngineDeadError, RequestError
-from hookline.frontend.text_stream import StopScope
+from hookline.frontend.stop_strings import StopScope
 from hookline.outputs import RequestOutput
 from hookline.request import GenerateRequest
 from hookline_metrics.front_end_parts import StreamStats

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hookline.config import EngineConfig, ObserverConfig, ParallelConfig
+from hookline.config import EngineConfig, ParallelConfig
 from hookline.engine_setup.engine_facts import config_hash
 from hookline.exceptions import ConfigError
 from hookline_background_compiling.config import BackgroundCompilingConfig
@@ -101,13 +101,13 @@ def test_an_option_of_a_section_may_be_its_machines_own() -> None:
 
 
 def test_a_shared_option_must_be_the_head_nodes() -> None:
-    """Those not given are no contradiction, nor are local ones and loggers'."""
+    """Neither those that were not given, nor local ones, nor those of loggers."""
     head = made(max_num_seqs=7, threads=3)
-    default = ObserverConfig(stat_loggers=("logging",), options={"logging": {"a": "b"}})
+    loggers = made(stat_logger=("logging",), page_wait_seconds=1.0)
 
-    assert shared_options(replace(head, observers=default)) == shared_options(head)
     assert contradiction(head, shared_options(made(threads=9))) is None
     assert contradiction(head, shared_options(made(max_num_seqs=7))) is None
+    assert contradiction(head, shared_options(loggers)) is None
     assert contradiction(head, shared_options(made(max_num_seqs=8))) == (
         "--max-num-seqs is 8 there and 7 on the head node"
     )

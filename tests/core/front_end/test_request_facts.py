@@ -151,7 +151,7 @@ def test_sleep_and_wake_up_are_timed() -> None:
         llm.wake_up()
         found = counts(llm, "vllm:sleep_mode_operation_duration_seconds")
 
-    assert found == {("sleep",): 1, ("wake",): 2}
+    assert found == {("demo", "sleep"): 1, ("demo", "wake"): 2}
 
 
 def test_offline_metrics_can_be_left_out() -> None:

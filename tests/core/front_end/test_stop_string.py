@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.frontend.text_stream import StopString
+from hookline.frontend.stop_strings import StopString
 
 TEXT = st.text(alphabet="ab", max_size=30)
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.frontend.text_stream import StopSearch, TextStream
+from hookline.frontend.stop_strings import StopSearch
+from hookline.frontend.text_stream import TextStream
 
 
 class Letters:

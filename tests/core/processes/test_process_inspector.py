@@ -54,4 +54,4 @@ def test_stacks_and_state_of_an_engine(client: ProcessClient) -> None:
     assert re.search(r"^ShdPnd:\t0+$", pending, re.MULTILINE)  # it would be a danger
     assert text.count("hread 0x") >= 2
     assert "State: T" in description
-    assert "python (T" in description
+    assert "hl:engine-0 (T" in description

@@ -305,5 +305,5 @@ async def test_metrics_are_documented() -> None:
 
     names = re.findall(r"^# TYPE (\S+) ", page, re.MULTILINE)
     values = re.findall(r'(?:reason|outcome)="([^"]+)"', page)
-    assert len(names) == 9
+    assert len(names) == 14
     assert not [each for each in {*names, *values} if f"`{each}`" not in text]

@@ -12,9 +12,7 @@ from hookline.config.extensions import (
     STRUCTURED_OUTPUTS_OPTION,
     check_extensions,
 )
-from hookline.config.extensions import (
-    OPTION as EXTENSION_OPTION,
-)
+from hookline.config.extensions import OPTION as EXTENSION_OPTION
 from hookline.config.model import ModelConfig
 from hookline.config.observers import ObserverConfig
 from hookline.config.options import build, check_options, installed, option, section

@@ -13,10 +13,7 @@ from hookline.config.engine import EngineConfig
 from hookline.config.extensions import KV_TRANSFER
 from hookline.engine.commands import EngineCommand
 from hookline.engine_setup.failure import FailureBarrier
-from hookline.exceptions import (
-    CommandTimeoutError,
-    EngineDeadError,
-)
+from hookline.exceptions import CommandTimeoutError, EngineDeadError
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import TransportStats
 from hookline.frontend.calls import CALL_SECONDS
@@ -49,11 +46,7 @@ class AsyncEngine:
     """
 
     def __init__(
-        self,
-        front_end: FrontEnd,
-        config: EngineConfig,
-        *,
-        look: Look | None = None,
+        self, front_end: FrontEnd, config: EngineConfig, *, look: Look | None = None
     ) -> None:
         """Takes over a front end; use `start` to make both.
 

@@ -15,7 +15,8 @@ from hookline.finish_cause import (
     TimedOut,
 )
 from hookline.frontend.request_account import RequestAccount
-from hookline.frontend.text_stream import StopScope, StopSearch, TextStream
+from hookline.frontend.stop_strings import StopScope, StopSearch
+from hookline.frontend.text_stream import TextStream
 from hookline.frontend.timeline import ClockMapping
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.pooling import PooledVectors

@@ -2,10 +2,9 @@
 
 import codecs
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:  # servers read their options without transformers
-    from hookline.tokenizer import Tokenizer
+from hookline.tokenizer import Tokenizer
 
 REPLACEMENT = "\ufffd"
 _LONGEST_CHARACTER = 4
@@ -28,10 +27,7 @@ class Detokenizer(Protocol):
 
 
 def make_detokenizer(
-    tokenizer: "Tokenizer",
-    prompt_token_ids: Sequence[int],
-    *,
-    skip_special_tokens: bool,
+    tokenizer: Tokenizer, prompt_token_ids: Sequence[int], *, skip_special_tokens: bool
 ) -> Detokenizer:
     """Returns the fastest detokenizer that is exact for the tokenizer."""
     if tokenizer.is_byte_level:
@@ -44,7 +40,7 @@ def make_detokenizer(
 class ByteDetokenizer:
     """Detokenizer for byte-level tokenizers: the tokens' bytes are UTF-8 text."""
 
-    def __init__(self, tokenizer: "Tokenizer", *, skip_special_tokens: bool) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool) -> None:
         self._bytes_of = tokenizer.token_bytes
         self._hidden = tokenizer.special_ids if skip_special_tokens else frozenset()
         self._rest = b""
@@ -70,7 +66,7 @@ class WindowDetokenizer:
 
     def __init__(
         self,
-        tokenizer: "Tokenizer",
+        tokenizer: Tokenizer,
         prompt_token_ids: Sequence[int],
         *,
         skip_special_tokens: bool,

@@ -11,7 +11,8 @@ from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Corrupted, Failed, FinishCause
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.client_request import ClientRequest, CompletionState
-from hookline.frontend.text_stream import StopScope, TextStream
+from hookline.frontend.stop_strings import StopScope
+from hookline.frontend.text_stream import TextStream
 from hookline.pooling import VECTORS
 from hookline.request import GenerateRequest, Origin
 from hookline.sections import NO_SECTIONS

@@ -8,7 +8,7 @@ from functools import reduce
 from hookline.exceptions import HooklineError
 from hookline.frontend.client_request import ClientRequest, Deliver, Delivery
 from hookline.frontend.front_end import FrontEnd
-from hookline.frontend.text_stream import StopScope
+from hookline.frontend.stop_strings import StopScope
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
 

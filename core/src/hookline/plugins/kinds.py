@@ -72,10 +72,7 @@ ENGINE_NODES = PluginKind(
     bare="factory",
 )
 EXECUTOR = PluginKind(
-    name="executor",
-    group="hookline.executors",
-    hook="executor_factory",
-    bare="value",
+    name="executor", group="hookline.executors", hook="executor_factory", bare="value"
 )
 BACKGROUND_COMPILER = PluginKind(
     name="background_compiler",

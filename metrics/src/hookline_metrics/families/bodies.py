@@ -30,7 +30,7 @@ BODY_METRICS: tuple[Metric, ...] = (
         "parts, items, tools and fields by their type, arguments of past calls that "
         "are no object, and values above a limit.",
         labels=(
-            Label("api", ("chat", "messages", "responses")),
+            Label("api", ("chat", "completions", "messages", "responses")),
             Label("kind", cap=128),
         ),
         scope=Scope.FRONT_END,

@@ -10,7 +10,7 @@ from aiohttp import web
 from msgspec import UNSET
 
 from hookline.config.extensions import KV_TRANSFER
-from hookline.frontend.text_stream import StopScope
+from hookline.frontend.stop_strings import StopScope
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, Slo
 from hookline.sampling_params import SamplingParams

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from hookline.exceptions import RequestError
-from hookline.frontend.text_stream import StopScope
+from hookline.frontend.stop_strings import StopScope
 from hookline.structured_outputs import PARAM
 from hookline_processes.fair_queue import Client
 from hookline_server.answers.completion import CompletionAnswer, Echo

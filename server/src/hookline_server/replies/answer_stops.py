@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
-from hookline.frontend.text_stream import StopSearch
+from hookline.frontend.stop_strings import StopSearch
 from hookline_server.replies.reply_reader import ReplyReader
 from hookline_server.reply_parsing.parts import CallArguments, CallBegun, Content, Part
 
@@ -36,8 +36,10 @@ class AnswerStops(StopSearch):
             make_reader: Makes a reader of the reply; if it makes none, all is content.
         """
         super().__init__(stop, include_stop=include_stop)
-        self._make_reader = lambda: make_reader() or ReplyReader(None, None)
-        self._reader = self._make_reader()
+        self._read_anew: Callable[[], ReplyReader] = lambda: (
+            make_reader() or ReplyReader(None, None)
+        )
+        self._reader = self._read_anew()
         self._whole: list[str] = []
         self._said = 0
         self._calls = 0
@@ -112,7 +114,7 @@ class AnswerStops(StopSearch):
 
     def _read_again(self, text: str, *, ends: bool) -> tuple[int, int]:
         """Returns the length of a text's content, and the number of its calls."""
-        reader = self._make_reader()
+        reader = self._read_anew()
         parts = reader.push(text) + (reader.finish() if ends else [])
         content = sum(len(each.text) for each in parts if isinstance(each, Content))
         return content, sum(isinstance(each, CallBegun) for each in parts)

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from hookline.exceptions import RequestError
-from hookline.frontend.text_stream import StopScope
+from hookline.frontend.stop_strings import StopScope
 from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_server.engine import ServingEngine

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
@@ -71,30 +72,34 @@ class Tokenizer:
 
 
 def read(case: Mapping[str, Any], tools: Sequence[object]) -> Any:
-    """Returns content, reasoning and calls of one reply, or what went wrong."""
+    """Returns content, reasoning and calls of one reply."""
     tokenizer = Tokenizer(case["text"])
     protocol = import_module("vllm.entrypoints.openai.chat_completion.protocol")
     manager = import_module("vllm.parser").ParserManager
     request = protocol.ChatCompletionRequest(
         model="model", messages=[], tools=tools, tool_choice="auto"
     )
-    try:
-        made = manager.get_parser(
-            tool_parser_name=case["tool"],
-            reasoning_parser_name=None,
-            enable_auto_tools=True,
-        )
-        parser = made(tokenizer, request.tools, chat_template_kwargs={})
-        reasoning, content, calls = parser.parse(
-            case["text"],
-            request,
-            enable_auto_tools=True,
-            model_output_token_ids=tokenizer.encode(case["text"]),
-        )
-    except Exception as error:  # noqa: BLE001 - it is what is asked for
-        return {"error": f"{type(error).__name__}: {error}"}
+    made = manager.get_parser(
+        tool_parser_name=case["tool"],
+        reasoning_parser_name=None,
+        enable_auto_tools=True,
+    )
+    parser = made(tokenizer, request.tools, chat_template_kwargs={})
+    reasoning, content, calls = parser.parse(
+        case["text"],
+        request,
+        enable_auto_tools=True,
+        model_output_token_ids=tokenizer.encode(case["text"]),
+    )
     found = [(call.name, call.arguments) for call in calls or ()]
     return {"content": content or "", "reasoning": reasoning or "", "calls": found}
+
+
+def told(reply: Future[Any]) -> Any:
+    """Returns what was read, or what went wrong."""
+    if (error := reply.exception()) is not None:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return reply.result()
 
 
 def main() -> None:
@@ -104,7 +109,9 @@ def main() -> None:
         {"type": "function", "function": {"name": name, "parameters": schema}}
         for name, schema in given["tools"].items()
     ]
-    found = [read(case, tools) for case in given["cases"]]
+    with ThreadPoolExecutor(1) as thread:
+        replies = [thread.submit(read, case, tools) for case in given["cases"]]
+    found = [told(each) for each in replies]
     sys.stdout.write(json.dumps(found))
 
 

@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from .contract_cases import BARE, CALLS, CASES
-from .formats import REASONING_PARSERS, REPLIES, TOOL_PARSERS, TOOLS, Reply, Said
+from .formats import (
+    REASONING_PARSERS,
+    REPLIES,
+    TOOL_PARSERS,
+    TOOLS,
+    WEATHER,
+    Reply,
+    Said,
+)
+from .newer_formats import M3
 from .test_chat_formats_calls import PIECES, cut
 from .test_chat_formats_reasoning import TAGS
 from .untidy_formats import UNTIDY_REPLIES
@@ -64,6 +73,34 @@ def test_slips_of_models_are_understood() -> None:
             faults += broken_rules(reply, said)
 
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        ("gemma4", "<|tool_call>call:get_weather{at once,city:Paris}<tool_call|>"),
+        (
+            "kimi_k3",
+            (
+                '<|open|>call tool="get_weather"<|sep|>'
+                '<|open|>argument key="city"<|sep|>Paris<|close|>argument<|sep|>'
+                "<|open|>argument at once<|sep|><|close|>call<|sep|>"
+            ),
+        ),
+        (
+            "minimax_m3",
+            f'{M3}<invoke name="get_weather">{M3}<city>Paris{M3}</city>{M3}<at once',
+        ),
+    ],
+)
+def test_words_among_arguments_come_behind_the_call(tool: str, text: str) -> None:
+    """
+    They neither end the arguments nor get lost.
+    """
+    for pieces in ([text], list(text)):
+        said = Reply(tool=tool, reasoning=None, prompt_end="").read(pieces)
+
+        assert ([*said.calls], said.content) == ([WEATHER], "at once")
 
 
 def test_every_format_has_slips() -> None:

@@ -65,7 +65,7 @@ class CleanEnvironment:
 
         One for each folder on the path: parts of a namespace package may be in several.
         """
-        folders = []
+        folders: list[Path] = []
         for site in (Path(each) for each in sys.path if each.endswith("-packages")):
             folder = self.folder / f"others-{len(folders)}"
             folder.mkdir()

@@ -19,7 +19,8 @@ from hookline.finish_cause import Aborted, Failed
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.output_processor import OutputProcessor
-from hookline.frontend.text_stream import StopScope, StopSearch, TextStream
+from hookline.frontend.stop_strings import StopScope, StopSearch
+from hookline.frontend.text_stream import TextStream
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_values import SamplingValues
 from hookline.stats.finished_request import FinishedRequest

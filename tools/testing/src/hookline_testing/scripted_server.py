@@ -29,7 +29,7 @@ from hookline.exceptions import (
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import Observing, TellFirst
-from hookline.frontend.text_stream import StopScope, StopSearch
+from hookline.frontend.stop_strings import StopScope, StopSearch
 from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pages import PageHandler, RoutesOf

@@ -219,10 +219,7 @@ def _head_shapes(
 
 
 def _layers(
-    parts: DecoderParts,
-    heads: Sequence[HeadShape],
-    shapes: ModelLayers,
-    ops: LayerOps,
+    parts: DecoderParts, heads: Sequence[HeadShape], shapes: ModelLayers, ops: LayerOps
 ) -> list[DecoderLayer]:
     return [
         DecoderLayer(layer, shape, attention, ops)

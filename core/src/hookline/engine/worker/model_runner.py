@@ -13,7 +13,12 @@ from hookline.engine.decoder.forward_batch import ForwardOutput
 from hookline.engine.worker.extension import WorkerStep
 from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.forward import Feed, Forward
-from hookline.engine.worker.input_batch import InputBatch, Int64, StepInputs
+from hookline.engine.worker.input_batch import (
+    InputBatch,
+    Int64,
+    SamplePlaces,
+    StepInputs,
+)
 from hookline.engine.worker.sampling.prompt_scores import (
     corrupted_prompts,
     logits_indices,
@@ -149,27 +154,21 @@ class ModelRunner:
         if plan.released or plan.admitted or plan.new_block_ids:
             failed = self._change_batch(plan)
         inputs = self._batch.inputs(plan)
-        if waits := self._needs_tokens(inputs):
-            if last is not None:
-                last.result()
-            if self._prepare is not None:
-                self._prepare(inputs)
-        logits, output, scores, taken = self._compute(inputs)
-        if scores:
-            failed |= corrupted_prompts(scores)
+        waits = self._waits(inputs, last)
+        computed = self._compute(inputs)
+        if computed.scores:
+            failed |= corrupted_prompts(computed.scores)
         for ended in self._ends:
             ended(sections)
         extensions, seen = self._extensions, None
         if extensions is not None and extensions.is_active:
-            seen = _seen(plan, inputs, failed, output, sections)
+            seen = _seen(plan, inputs, failed, computed.output, sections)
             extensions.computed(seen)
-        logits = logits[: len(inputs.samples.rows)]
-        sample = (
-            partial(self._sample, inputs, logits)
-            if waits
-            else self._draw(inputs, logits)
-        )
-        end = partial(self._end, sample, scores, failed, taken, seen, sections)
+        logits = computed.logits[: len(inputs.samples.rows)]
+        sample = partial(self._sample, inputs, logits)
+        if not waits:
+            sample = partial(self._drawn_samples, *self._draw(inputs, logits))
+        end = partial(self._end, sample, computed, failed, seen, sections)
         self._last = BegunStep(end, not waits)
         return self._last
 
@@ -177,14 +176,13 @@ class ModelRunner:
     def _end(
         self,
         sample: Callable[[], "_Sampled"],
-        scores: dict[int, list[TokenLogprobs]],
+        computed: "_Computed",
         failed: dict[int, FinishCause],
-        taken: Callable[[], int],
         seen: WorkerStep | None,
         sections: dict[str, object],
     ) -> StepResult:
         """Returns the result of a step, by sampling it or waiting for its tokens."""
-        sampled = sample()
+        sampled, scores = sample(), computed.scores
         if seen is not None and self._extensions is not None:
             seen.rows, seen.tokens = seen.inputs.samples.rows, sampled.tokens
             seen.verified = sampled.verified
@@ -195,10 +193,20 @@ class ModelRunner:
             if sampled.logprobs or scores
             else NO_LOGPROBS,
             failed={**failed, **sampled.failed} if failed else sampled.failed,
-            execution=Execution(taken()),
+            execution=Execution(computed.taken()),
             drafts={} if seen is None else seen.drafts,
             sections=sections,
         )
+
+    def _waits(self, inputs: StepInputs, last: BegunStep | None) -> bool:
+        """Waits for the last step's tokens, and uses them, if this one needs them."""
+        if not self._needs_tokens(inputs):
+            return False
+        if last is not None:
+            last.result()
+        if self._prepare is not None:
+            self._prepare(inputs)
+        return True
 
     def _needs_tokens(self, inputs: StepInputs) -> bool:
         """Whether this step's samples take more than their logits."""
@@ -218,20 +226,29 @@ class ModelRunner:
 
     def _draw(
         self, inputs: StepInputs, logits: torch.Tensor
-    ) -> Callable[[], "_Sampled"]:
-        """Has the device draw, and reserves the tokens' places."""
+    ) -> tuple[SamplePlaces, list[int], Callable[[], Samples]]:
+        """Has the device draw, and reserves the tokens' places.
+
+        Returns:
+            The places, the ids of their requests, and what waits for the tokens.
+        """
         assert self.draw_ahead is not None
         samples = inputs.samples
         request_ids = [self._batch.request_ids[row] for row in samples.rows.tolist()]
         read = self.draw_ahead(logits, samples.rows)
         self._batch.advance(inputs, -1 - np.arange(len(request_ids)))
+        return samples, request_ids, read
 
-        def sampled() -> _Sampled:
-            drawn = read()
-            self._batch.fill(samples, request_ids, drawn.token_ids)
-            return self._named(drawn, request_ids)
-
-        return sampled
+    def _drawn_samples(
+        self,
+        places: SamplePlaces,
+        request_ids: list[int],
+        read: Callable[[], Samples],
+    ) -> "_Sampled":
+        """Waits for the tokens that the device has drawn."""
+        drawn = read()
+        self._batch.fill(places, request_ids, drawn.token_ids)
+        return self._named(drawn, request_ids)
 
     def _sample(self, inputs: StepInputs, logits: torch.Tensor) -> "_Sampled":
         """Samples at S places, whose logits are [S, vocabulary]."""

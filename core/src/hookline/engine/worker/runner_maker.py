@@ -233,11 +233,7 @@ class RunnerMaker:
         if extensions is not None:
             extensions.bind(self._parts(cache, state))
         passing = self.ranks.passing_runner(
-            forward,
-            state.batch,
-            feed=feed,
-            stopwatch=stopwatch,
-            extensions=extensions,
+            forward, state.batch, feed=feed, stopwatch=stopwatch, extensions=extensions
         )
         if passing is not None:
             return passing

@@ -12,6 +12,7 @@ from hookline_server.reply_parsing.parts import CallArguments, Content
 from hookline_server.reply_parsing.reader import Markers, Waits
 from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
+_STRAY = " \t\r\n{}[](),:"
 DEEPEST = 64
 """Maximum levels of lists and objects; deeper ones are null."""
 
@@ -46,10 +47,13 @@ class BracedArguments:
         self._text_ends = Markers(delimiter, *ends)
         self._word_ends = Markers(*dict.fromkeys((",", "}", "]", closer, *ends)))
         self._passed: str | None = None  # what ended the last value, if it was read
+        self._words: list[str] = []  # what is no argument
 
     def steps(self) -> ToolSteps[None]:
-        """Yields the arguments, and reads the closing brace."""
+        """Yields the arguments, reads the closing brace, and yields what is neither."""
         yield from self._members(self._root, DEEPEST, self._closer)
+        if self._words:
+            yield Content("".join(self._words))
 
     def _members(
         self, schema: object, levels: int, closer: str = "}"
@@ -99,8 +103,8 @@ class BracedArguments:
                 return True
         return self._reader.is_over
 
-    def _key(self) -> ToolSteps[str | None]:
-        """Reads a key and its colon, or what is no key: words are content."""
+    def _key(self) -> Waits[str | None]:
+        """Reads a key and its colon, or what is no key: words are content later."""
         key = yield from self._reader.json_string()
         if key is None and (yield from self._reader.accept(self._delimiter)):
             key = yield from self._reader.before(self._text_ends)
@@ -113,8 +117,8 @@ class BracedArguments:
         yield from self._reader.skip_space()
         if key is not None and (yield from self._reader.accept(":")):
             return key.strip()
-        if text.strip():
-            yield Content(text)
+        if text.strip(_STRAY):
+            self._words.append(text)
         return None
 
     def _value(self, schema: object, levels: int) -> ToolSteps[None]:

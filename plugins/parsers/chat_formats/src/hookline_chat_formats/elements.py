@@ -47,6 +47,9 @@ class MiniMaxM3Parser(SteppedToolParser):
     needs_special_tokens = False
     control_tokens = (_MARK,)
 
+    _words = ""
+    """Text in a call that is no argument."""
+
     def steps(self) -> ToolSteps[None]:
         while (marker := (yield from self.content_until(_BEGINS, _ENDS))) is not None:
             name = yield from self._name(marker)
@@ -101,6 +104,9 @@ class MiniMaxM3Parser(SteppedToolParser):
             yield CallArguments(f"{start}{_quoted(last)}: {_joined(values)}")
             start = ", "
         yield CallArguments("{}" if start == "{" else "}")
+        if self._words:
+            yield Content(self._words)
+            self._words = ""
 
     def _text(self, tag: str) -> ToolSteps[str | None]:
         """Yields a text as it arrives; returns what ended it."""
@@ -127,7 +133,7 @@ class MiniMaxM3Parser(SteppedToolParser):
         name = yield from self.reader.before(_TAG_ENDS)
         if name is None:
             if _WORDS.search(text := (yield from self.reader.take_all())):
-                yield Content(text)
+                self._words = text
             return None, ""
         yield from self.reader.accept(">")
         if (named := _PARAMETER.fullmatch(name)) is None:

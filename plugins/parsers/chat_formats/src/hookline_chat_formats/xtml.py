@@ -75,13 +75,14 @@ class KimiK3Parser(SteppedToolParser):
 
     def _arguments(self, schema: Mapping[str, object]) -> ToolSteps[None]:
         writer = ArgumentWriter(self, schema, has_lines=False, ends=_VALUE_ENDS)
-        is_open = True
+        is_open, lost = True, ""
         while is_open and not self.reader.is_over:
             yield from self.reader.skip_space()
             if (yield from self.reader.accept(f"{_OPEN}argument ")):
                 given = yield from self._attributes()
                 if (key := given.get("key")) is None:
-                    yield Content(self._header)
+                    lost = self._header
+                    yield from self.reader.accept(_SEPARATOR)
                     break
                 is_text = given.get("type", "string") == "string"
                 marker = yield from writer.value(key, is_text=is_text)
@@ -105,6 +106,8 @@ class KimiK3Parser(SteppedToolParser):
                 yield from self.reader.accept(_CALL_END)
                 break
         yield writer.closing_brace()
+        if lost:
+            yield Content(lost)
 
 
 KimiK3ThinkingParser = partial(

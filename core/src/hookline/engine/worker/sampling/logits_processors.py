@@ -27,9 +27,7 @@ class LogitsProcessors:
     """
 
     def __init__(
-        self,
-        max_num_seqs: int,
-        processors: Sequence[LogitsProcessor] = (),
+        self, max_num_seqs: int, processors: Sequence[LogitsProcessor] = ()
     ) -> None:
         self._processors = tuple(processors)
         self._reporting = [

@@ -29,8 +29,10 @@ LOCAL_FLAGS = frozenset(
 )
 """Options that each machine has for itself, or else the head node's."""
 
-_HEAD_FLAGS = frozenset({"stat-logger", "stat-logger-option"})
-"""Those of loggers, which only the head node has; `serve` fills in default ones."""
+_OF_LOGGERS = frozenset(
+    {"stat-logger", "stat-logger-option", "page-wait-seconds", "observer-process"}
+)
+"""Options that mean nothing on other machines, where no logger runs."""
 
 
 def shared_options(config: EngineConfig) -> dict[str, str]:
@@ -38,7 +40,7 @@ def shared_options(config: EngineConfig) -> dict[str, str]:
     return {
         each.flag: _json(_value(config, each))
         for each in options_of(EngineConfig)
-        if each.flag not in LOCAL_FLAGS | _HEAD_FLAGS and _is_given(config, each)
+        if each.flag not in LOCAL_FLAGS | _OF_LOGGERS and _is_given(config, each)
     }
 
 
