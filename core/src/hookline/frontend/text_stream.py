@@ -26,7 +26,7 @@ class TextStream:
 
     def push(self, token_ids: Sequence[int]) -> str:
         """Adds tokens and returns new text that later tokens cannot change."""
-        if not self._stop:
+        if self._search is None:
             return self._detokenizer.push(token_ids)
         early = max(0, self._min_tokens - 1 - self._num_tokens)
         self._num_tokens += len(token_ids)
