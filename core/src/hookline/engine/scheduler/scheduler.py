@@ -136,7 +136,7 @@ class Scheduler:
             self._admission.admit(
                 self._lifecycle, builder, share, last_ended=self._last_ended, now=now
             )
-        builder.budget += self._config.tokens_per_step - share.tokens
+        builder.budget += self._whole.tokens - share.tokens
         if drafts := self._lifecycle.drafts:
             plan_drafts(drafts, builder, self._cache, self._max_model_len)
         return self._plan(builder) if builder.entries else None

@@ -41,6 +41,10 @@ class DeferredStep:
         return self.compute(self.plan)
 
 
+Start = Callable[[StepPlan], StartedStep]
+"""Starts a step, as `Executor.start`."""
+
+
 class Executor(Protocol):
     """Runs the model, or simulates one. Called by the core's thread only.
 

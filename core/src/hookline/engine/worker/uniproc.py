@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from hookline.engine.worker.executor import StartedStep
+from hookline.engine.worker.executor import DeferredStep, StartedStep
 from hookline.engine.worker.worker import Worker
 from hookline.stats.step_work import RankUse
 from hookline.step import SleepLevel, StepPlan
@@ -36,7 +36,9 @@ class UniprocExecutor:
             undoing.pop_all()
 
     def start(self, plan: StepPlan) -> StartedStep:
-        return self._worker.start(plan)
+        if (start := self._worker.start) is not None:
+            return start(plan)
+        return DeferredStep(self._worker.execute, plan)
 
     def assist(self) -> RankUse:
         return self._worker.assist()

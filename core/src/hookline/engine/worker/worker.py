@@ -19,12 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from hookline.engine.worker.executor import (
-    Compute,
-    DeferredStep,
-    ExecutorContext,
-    StartedStep,
-)
+from hookline.engine.worker.executor import Compute, ExecutorContext, Start
 from hookline.engine.worker.extension import worker_sides
 from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.loaded_model import LoadModel
@@ -70,6 +65,8 @@ class Worker:
         compute: Computes a step, untuned.
         execute: Likewise, as the machine has tuned it. Any exception is fatal to the
             engine.
+        start: Starts a step before the one before it has ended; None if `execute`
+            computes one after the other.
     """
 
     def __init__(
@@ -98,6 +95,7 @@ class Worker:
         self._runner: StepRunner | None = None
         self.compute: Compute = _sleeping
         self.execute: Compute = _sleeping
+        self.start: Start | None = None
 
     def init_device(self) -> None:
         """Chooses the device and sets up memory and threads of this process.
@@ -203,12 +201,6 @@ class Worker:
         self._ranks.join()
         return shape
 
-    def start(self, plan: StepPlan) -> StartedStep:
-        """As `Executor.start`; computes on the host when the step is awaited."""
-        if isinstance(runner := self._runner, ModelRunner) and runner.draw_ahead:
-            return runner.start(plan)
-        return DeferredStep(self.execute, plan)
-
     def assist(self) -> RankUse:
         """Computes this rank's experts in a step of other engines.
 
@@ -285,6 +277,9 @@ class Worker:
         assert self._runner is not None
         self.compute = self._ranks.around_step(self._runner.execute)
         self.execute = self._machine.tune(self)
+        self.start = None
+        if isinstance(self._runner, ModelRunner) and self._runner.draw_ahead:
+            self.start = self._runner.start
         if (upgrade := self.maker.model.upgrade) is not None:
             self.execute = upgrade.serve_meanwhile(self)
         return shape

@@ -39,8 +39,11 @@ def definitions(modules: Iterable[Module], verb: str) -> tuple[int, int]:
 
 
 def long_functions(modules: Iterable[Module], limit: int) -> int:
-    """Counts the functions with more lines than the limit."""
-    return sum(_length(each) > limit for each in functions(modules))
+    """Counts the functions with more lines than the limit, parameters left out.
+
+    A kernel for GPUs has each stride and constant as a parameter of its own.
+    """
+    return sum(_body_length(each) > limit for each in functions(modules))
 
 
 def long_constructors(modules: Iterable[Module], limit: int) -> int:
@@ -59,6 +62,10 @@ def functions(modules: Iterable[Module]) -> Iterator[Function]:
 
 def _length(function: Function) -> int:
     return (function.end_lineno or function.lineno) - function.lineno + 1
+
+
+def _body_length(function: Function) -> int:
+    return (function.end_lineno or function.lineno) - function.body[0].lineno + 1
 
 
 def _methods(holder: ast.ClassDef) -> dict[str, list[str]]:
