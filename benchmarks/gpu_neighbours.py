@@ -105,7 +105,8 @@ def main() -> None:
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         write_model(SMALL, Path(folder))
-        command = [sys.executable, "-m", "hookline_server", "serve", folder]
+        command = [sys.executable, "-P", "-m", "hookline_server"]
+        command += ["serve", folder]
         command += [
             "--load-format",
             "dummy",

@@ -39,6 +39,8 @@ from gpu import DTYPE, MODELS, Clock, Model, facts, measured_limits
 from gpu_engine import MAX_MODEL_LEN, write_model
 from gpu_results import add_rows, print_row
 
+from hookline_registry.isolation import Failure, isolate
+
 if TYPE_CHECKING:
     from hookline import SamplingParams
     from hookline.events import StepRecord
@@ -246,11 +248,11 @@ def value_of(text: str) -> object:
 
 def guarded(measured: Callable[[], dict[str, object]]) -> dict[str, object]:
     """Returns the row, or the error that prevented it."""
-    try:
-        return measured()
-    except Exception as error:  # noqa: BLE001 - other works still have an answer
-        traceback.print_exc()
-        return {"error": f"{type(error).__name__}: {error}"[:300]}
+    outcome = isolate(measured)  # other works still have an answer
+    if not isinstance(outcome, Failure):
+        return outcome
+    traceback.print_exception(outcome.error)
+    return {"error": outcome.summary[:300]}
 
 
 def main() -> None:

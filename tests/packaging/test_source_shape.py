@@ -94,6 +94,11 @@ def functions_below(
         yield from functions_below(child, name)
 
 
+def body_length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines without the parameters, of which a GPU's kernel has one for each stride."""
+    return (function.end_lineno or function.lineno) - function.body[0].lineno + 1
+
+
 def length(node: ast.stmt) -> int:
     assert node.end_lineno is not None
     return node.end_lineno - node.lineno + 1
@@ -116,7 +121,7 @@ def test_no_function_is_long() -> None:
         f"{name} {function.name}"
         for name, tree in sources().items()
         for _, function in functions(tree)
-        if function.name != "__init__" and length(function) > MOST_FUNCTION_LINES
+        if function.name != "__init__" and body_length(function) > MOST_FUNCTION_LINES
     }
 
     assert found == LONG_FUNCTIONS
