@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {58: "0a0178b19d4065b685af9bd212fd7cb93e7405493a438a61d824a2a779a208ef"}
+DIGESTS = {58: "bb6d8ea9f578857eab7b17049a037ec5eec9009209379ce480f1a7350432e876"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 
