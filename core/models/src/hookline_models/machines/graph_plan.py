@@ -10,9 +10,9 @@ from hookline.config.engine import EngineConfig
 from hookline.engine.decoder import Decoder
 from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.loaded_model import LoadedModel
-from hookline.engine.worker.model_runner import DrawAhead
 from hookline.engine.worker.paged_cache import PagedCache
 from hookline.engine.worker.runner_maker import BatchState, RunnerMaker
+from hookline.engine.worker.step_sampling import DrawAhead
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.gpu.graph_sizes import GraphSizes
 from hookline_models.machines.cuda_graphs import GraphedForward

@@ -6,44 +6,27 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
 from hookline.engine.decoder.forward_batch import ForwardOutput
 from hookline.engine.worker.extension import WorkerStep
 from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.forward import Feed, Forward
-from hookline.engine.worker.input_batch import (
-    InputBatch,
-    Int64,
-    SamplePlaces,
-    StepInputs,
-)
+from hookline.engine.worker.input_batch import InputBatch, StepInputs
 from hookline.engine.worker.sampling.prompt_scores import (
     corrupted_prompts,
     logits_indices,
 )
-from hookline.engine.worker.sampling.sampler import Samples, StepSampler
 from hookline.engine.worker.sampling.sampling_state import SamplingState
-from hookline.engine.worker.verification import DraftTree
+from hookline.engine.worker.step_sampling import Sampled, StepSampling
 from hookline.finish_cause import Failed, FinishCause
 from hookline.request import TokenLogprobs
 from hookline.stats.step_work import Execution
 from hookline.step import NO_LOGPROBS, StepLogprobs, StepPlan, StepResult
-from hookline_kernels.draft_verification import Verified, verify
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_registry.isolation import Failure, isolate
 
 _log = logging.getLogger(__name__)
-
-
-class _Sampled(NamedTuple):
-    """Samples by request id, and which were kept of a step with drafts."""
-
-    tokens: dict[int, list[int]]
-    logprobs: dict[int, list[TokenLogprobs]]
-    failed: dict[int, FinishCause]
-    verified: Verified | None = None
 
 
 class _Computed(NamedTuple):
@@ -60,11 +43,6 @@ class _Computed(NamedTuple):
     output: ForwardOutput | None
     scores: dict[int, list[TokenLogprobs]]
     taken: Callable[[], int]
-
-
-DrawAhead = Callable[[torch.Tensor, Int64], Callable[[], Samples]]
-"""Has the device draw for S rows from their logits [S, vocabulary] alone; returns what
-waits for the tokens. Until then −1 − i stands for token i in the next step's inputs."""
 
 
 @dataclass(slots=True)
@@ -89,21 +67,23 @@ class BegunStep:
 
 
 class ModelRunner:
-    """Keeps the batch between steps and computes one step at a time."""
+    """Keeps the batch between steps and computes one step at a time.
+
+    Attributes:
+        draws_ahead: Whether `start` may return before the device has computed a step.
+    """
 
     def __init__(
         self,
         forward: Forward,
         batch: InputBatch,
         sampling: SamplingState,
-        sampler: StepSampler,
+        samples: StepSampling,
         *,
         feed: Feed,
         stopwatch: Stopwatch,
         needs_hidden_states: bool = False,
-        tree: DraftTree | None = None,
         extensions: FollowedRows | None = None,
-        draw_ahead: DrawAhead | None = None,
     ) -> None:
         """Joins the parts of a worker.
 
@@ -111,24 +91,23 @@ class ModelRunner:
             forward: Computes logits; bound to a cache.
             batch: Rows of the running requests.
             sampling: Sampling parameters by row.
-            sampler: Samples from logits, or knows what another rank samples.
+            samples: Samples from logits, or knows what another rank samples.
             feed: Brings inputs to the model's device.
             stopwatch: Measures forward passes.
             needs_hidden_states: Compute hidden states in all steps.
-            tree: Shape of the drafts; None if they are chains.
             extensions: The worker's sides of extensions; None without any.
-            draw_ahead: Draws without waiting for the device; None always waits.
         """
         self._forward, self._batch = forward, batch
-        self._sampling, self._sampler = sampling, sampler
+        self._sampling, self._samples = sampling, samples
+        sampler = samples.sampler
         self._prepare = sampler.prepare if sampler.prepares else None
+        self._score_prompts = sampler.score_prompts
         self._feed, self._stopwatch = feed, stopwatch
-        self._needs_hidden_states, self._tree = needs_hidden_states, tree
+        self._needs_hidden_states = needs_hidden_states
         self._extensions = extensions or None
         self._starts = () if extensions is None else extensions.starts
         self._ends = () if extensions is None else extensions.ends
-        self._drawn = None if extensions is None else extensions.drawn
-        self.draw_ahead = None if self._starts or self._ends else draw_ahead
+        self.draws_ahead = samples.draws_ahead and not (self._starts or self._ends)
         self._last: BegunStep | None = None
 
     def execute(self, plan: StepPlan) -> StepResult:
@@ -165,9 +144,9 @@ class ModelRunner:
             seen = _seen(plan, inputs, failed, computed.output, sections)
             extensions.computed(seen)
         logits = computed.logits[: len(inputs.samples.rows)]
-        sample = partial(self._sample, inputs, logits)
+        sample = partial(self._samples.sample, inputs, logits)
         if not waits:
-            sample = partial(self._drawn_samples, *self._draw(inputs, logits))
+            sample = partial(self._samples.drawn, *self._samples.draw(inputs, logits))
         end = partial(self._end, sample, computed, failed, seen, sections)
         self._last = BegunStep(end, not waits)
         return self._last
@@ -175,7 +154,7 @@ class ModelRunner:
     @torch.inference_mode()
     def _end(
         self,
-        sample: Callable[[], "_Sampled"],
+        sample: Callable[[], Sampled],
         computed: "_Computed",
         failed: dict[int, FinishCause],
         seen: WorkerStep | None,
@@ -210,7 +189,7 @@ class ModelRunner:
 
     def _needs_tokens(self, inputs: StepInputs) -> bool:
         """Whether this step's samples take more than their logits."""
-        if self.draw_ahead is None or inputs.num_drafts is not None:
+        if not self.draws_ahead or inputs.num_drafts is not None:
             return True
         if self._batch.scored_rows:
             return True
@@ -223,109 +202,6 @@ class ModelRunner:
         for ended in self._ends:
             ended(sections)
         return StepResult(sections=sections)
-
-    def _draw(
-        self, inputs: StepInputs, logits: torch.Tensor
-    ) -> tuple[SamplePlaces, list[int], Callable[[], Samples]]:
-        """Has the device draw, and reserves the tokens' places.
-
-        Returns:
-            The places, the ids of their requests, and what waits for the tokens.
-        """
-        assert self.draw_ahead is not None
-        samples = inputs.samples
-        request_ids = [self._batch.request_ids[row] for row in samples.rows.tolist()]
-        read = self.draw_ahead(logits, samples.rows)
-        self._batch.advance(inputs, -1 - np.arange(len(request_ids)))
-        return samples, request_ids, read
-
-    def _drawn_samples(
-        self,
-        places: SamplePlaces,
-        request_ids: list[int],
-        read: Callable[[], Samples],
-    ) -> "_Sampled":
-        """Waits for the tokens that the device has drawn."""
-        drawn = read()
-        self._batch.fill(places, request_ids, drawn.token_ids)
-        return self._named(drawn, request_ids)
-
-    def _sample(self, inputs: StepInputs, logits: torch.Tensor) -> "_Sampled":
-        """Samples at S places, whose logits are [S, vocabulary]."""
-        if inputs.num_drafts is not None:
-            return self._sample_verified(inputs, logits)
-        rows = inputs.samples.rows
-        samples = self._sampler.sample(logits, rows)
-        self._batch.advance(inputs, samples.token_ids)
-        request_ids = [self._batch.request_ids[row] for row in rows.tolist()]
-        return self._named(samples, request_ids)
-
-    def _named(self, samples: Samples, request_ids: list[int]) -> "_Sampled":
-        """Returns one token of each of S requests."""
-        tokens = [[token_id] for token_id in samples.token_ids.tolist()]
-        return _Sampled(
-            dict(zip(request_ids, tokens, strict=True)),
-            {request_ids[at]: [own] for at, own in samples.logprobs.items()},
-            self._failed(samples, request_ids)
-            if samples.failed or samples.corrupted
-            else {},
-        )
-
-    def _failed(
-        self,
-        samples: Samples,
-        request_ids: list[int],
-        verified: Verified | None = None,
-    ) -> dict[int, FinishCause]:
-        """Returns causes by request id, without those of samples that are dropped.
-
-        Args:
-            samples: S samples.
-            request_ids: [S] whose they are.
-            verified: Which are kept; None keeps all.
-        """
-        ids = self._batch.request_ids
-        failed = {ids[row]: cause for row, cause in samples.failed.items()}
-        for at, cause in samples.corrupted.items():
-            if verified is None or verified.is_kept[at]:
-                request_id = request_ids[at]
-                if not (cause.is_served and request_id in failed):
-                    failed[request_id] = cause
-        return failed
-
-    def _sample_verified(self, inputs: StepInputs, logits: torch.Tensor) -> "_Sampled":
-        """Samples at S places, some of which verify drafts."""
-        rows, ends = inputs.samples.rows, inputs.samples.ends
-        if (tree := self._tree) is None:
-            drawn = None if self._drawn is None else self._drawn(rows)
-            samples = self._sampler.sample(logits, rows, ends, drawn)
-            places = np.minimum(ends, self._batch.token_ids.shape[1] - 1)
-            drafts = self._batch.token_ids[rows, places]
-            verified = verify(rows, samples.token_ids, drafts.astype(np.int64))
-        else:
-            assert inputs.nodes is not None
-            indices = inputs.samples.indices
-            samples = self._sampler.sample(
-                logits, rows, ends, nodes=inputs.nodes[indices]
-            )
-            verified = tree.verify(rows, samples.token_ids, inputs.token_ids[indices])
-        self._batch.advance_verified(inputs, samples.token_ids, verified)
-        request_ids = [self._batch.request_ids[row] for row in rows.tolist()]
-        failed = self._failed(samples, request_ids, verified)
-        sampled = _Sampled({}, {}, failed, verified)
-        logprobs = samples.logprobs
-        kept = np.flatnonzero(verified.is_kept).tolist()
-        token_ids, start = samples.token_ids[kept].tolist(), 0
-        for first, count in zip(
-            verified.firsts.tolist(), verified.counts.tolist(), strict=True
-        ):
-            request_id = request_ids[first]
-            end = start + count
-            sampled.tokens[request_id] = token_ids[start:end]
-            if first in logprobs:
-                sampled.logprobs[request_id] = [logprobs[at] for at in kept[start:end]]
-            start = end
-        return sampled
 
     def _change_batch(self, plan: StepPlan) -> dict[int, FinishCause]:
         """Releases and admits requests, and adds blocks.
@@ -376,7 +252,7 @@ class ModelRunner:
         taken = self._stopwatch.stop()
         scores: dict[int, list[TokenLogprobs]] = {}
         if prompts:
-            scores = self._sampler.score_prompts(inputs, prompts, logits)
+            scores = self._score_prompts(inputs, prompts, logits)
         return _Computed(logits, output, scores, taken)
 
 

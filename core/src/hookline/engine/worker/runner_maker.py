@@ -9,7 +9,7 @@ from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.input_batch import InputBatch
 from hookline.engine.worker.loaded_model import LoadedModel
-from hookline.engine.worker.model_runner import DrawAhead, ModelRunner
+from hookline.engine.worker.model_runner import ModelRunner
 from hookline.engine.worker.paged_cache import PagedCache
 from hookline.engine.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.engine.worker.sampling.logits_processor import (
@@ -19,6 +19,7 @@ from hookline.engine.worker.sampling.logits_processor import (
 from hookline.engine.worker.sampling.logits_processors import LogitsProcessors
 from hookline.engine.worker.sampling.sampler import StepSampler
 from hookline.engine.worker.sampling.sampling_state import SamplingState
+from hookline.engine.worker.step_sampling import DrawAhead, StepSampling
 from hookline_kernels import Platform
 from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.runtime.cache_memory import CacheMemory
@@ -237,18 +238,22 @@ class RunnerMaker:
         )
         if passing is not None:
             return passing
-        sampler = self.device_steps.sampler(self, state)
+        samples = StepSampling(
+            state.batch,
+            self.ranks.share_samples(self.device_steps.sampler(self, state)),
+            tree=self.extensions.draft_tree,
+            drawn_drafts=None if extensions is None else extensions.drawn,
+            draw_ahead=self.device_steps.draw_ahead(self, feed, state),
+        )
         return ModelRunner(
             forward,
             state.batch,
             state.sampling,
-            self.ranks.share_samples(sampler),
+            samples,
             feed=feed,
             stopwatch=stopwatch,
             needs_hidden_states=not serves and bool(self.extensions.states_option),
-            tree=self.extensions.draft_tree,
             extensions=extensions,
-            draw_ahead=self.device_steps.draw_ahead(self, feed, state),
         )
 
     def _parts(self, cache: PagedCache, state: BatchState) -> RunnerParts:

@@ -278,7 +278,7 @@ class Worker:
         self.compute = self._ranks.around_step(self._runner.execute)
         self.execute = self._machine.tune(self)
         self.start = None
-        if isinstance(self._runner, ModelRunner) and self._runner.draw_ahead:
+        if isinstance(self._runner, ModelRunner) and self._runner.draws_ahead:
             self.start = self._runner.start
         if (upgrade := self.maker.model.upgrade) is not None:
             self.execute = upgrade.serve_meanwhile(self)

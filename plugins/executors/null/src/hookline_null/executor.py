@@ -10,6 +10,7 @@ from hookline.engine.worker.input_batch import InputBatch
 from hookline.engine.worker.model_runner import ModelRunner
 from hookline.engine.worker.sampling.logits_processor import LogitsProcessorContext
 from hookline.engine.worker.sampling.sampling_state import SamplingState
+from hookline.engine.worker.step_sampling import StepSampling
 from hookline.step import ModelShape, SleepLevel, StepPlan
 from hookline_kernels.gpu.graph_sizes import GraphSizes
 from hookline_kernels.runtime.gc_freeze import freeze_gc
@@ -57,10 +58,13 @@ class NullExecutor:
             NullForward(vocab_size),
             batch,
             self._sampling,
-            NullSampler(batch, self._sampling),
+            StepSampling(
+                batch,
+                NullSampler(batch, self._sampling),
+                draw_ahead=RandomTokens(shape, feed, config.model.seed),
+            ),
             feed=feed,
             stopwatch=HostStopwatch(),
-            draw_ahead=RandomTokens(shape, feed, config.model.seed),
         )
         freeze_gc()
 
