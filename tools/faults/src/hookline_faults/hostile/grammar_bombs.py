@@ -49,6 +49,10 @@ def _tool(parameters: object, name: str = "f") -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "parameters": parameters}}
 
 
+def _strict(tool: dict[str, Any]) -> dict[str, Any]:
+    return {**tool, "function": {**tool["function"], "strict": True}}
+
+
 def _calls(*tools: object) -> Bomb:
     return Bomb(CHATS, {**_CHAT, "tools": tools, "tool_choice": "required"}, "tools")
 
@@ -116,5 +120,6 @@ BOMBS: Mapping[str, Bomb] = {
     "whole numbers": _chat({"type": "integer", "maximum": 10**300}),
     "tool": _calls(_tool(_strings(1000))),
     "tools": _calls(*(_tool({}, f"f{index}") for index in range(10**4))),
-    "tool of itself": _calls(_tool({"$ref": "#"})),
+    # Without `strict`, such a function may be called with any object.
+    "tool of itself": _calls(_strict(_tool({"$ref": "#"}))),
 }
