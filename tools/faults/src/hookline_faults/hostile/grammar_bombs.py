@@ -118,8 +118,8 @@ BOMBS: Mapping[str, Bomb] = {
     "pattern": _chat({"type": "string", "pattern": "^((a{1,100}){1,100}){1,100}$"}),
     "references": _chat({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}),
     "whole numbers": _chat({"type": "integer", "maximum": 10**300}),
-    "tool": _calls(_tool(_strings(1000))),
+    # Without `strict`, these two functions may be called with any object.
+    "tool": _calls(_strict(_tool(_strings(1000)))),
     "tools": _calls(*(_tool({}, f"f{index}") for index in range(10**4))),
-    # Without `strict`, such a function may be called with any object.
     "tool of itself": _calls(_strict(_tool({"$ref": "#"}))),
 }
