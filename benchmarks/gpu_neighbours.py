@@ -4,7 +4,8 @@ usage: python benchmarks/gpu_neighbours.py [--engines 2] [--out FILE.json]
 
 Starts `hookline serve --data-parallel-size 2 --device cuda` with a small random model,
 sends requests at once, and reads from /metrics how many tokens each engine generated.
-Fails if one has answered nothing. The note in the file says what was seen.
+Fails if an engine has answered no request. A note in the results file tells what each
+engine did.
 """
 
 import argparse

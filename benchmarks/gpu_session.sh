@@ -6,8 +6,8 @@
 #        benchmarks/gpu_session.sh OUT
 #
 # A model of 8B, whose start and steps take longest, has one repeat and one prompt.
-# Nothing is installed: the sources are imported where they lie. Every part has a time
-# limit of its own, and OUT/results.json and OUT/table.md are written after each.
+# Nothing is installed: the sources are imported where they lie. Every part has its
+# own time limit, and the script updates OUT/results.json and OUT/table.md after each.
 # `copy` and `products` are measured before each model, too.
 set -u -o pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -23,7 +23,7 @@ export PYTHONPATH PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE
 
 has() { [[ $parts == *" $1 "* ]]; }
 
-# limited NAME SECONDS COMMAND…: runs a part, and says what became of it.
+# limited NAME SECONDS COMMAND…: runs a part within its time limit, and notes a failure.
 limited() {
     local name=$1 seconds=$2 started=$SECONDS status
     shift 2

@@ -2,9 +2,9 @@
 
 usage: export PYTHONPATH=$(python benchmarks/source_tree.py FOLDER)
 
-Writes into the folder what an installation would say of each distribution, because
-plugins are found by their entry points, and prints the import path: the folder, then
-the sources. For machines that lack the build backend and a network.
+Writes the metadata of each distribution into the folder, as an installation would,
+because plugins are found by their entry points, and prints the import path: the folder,
+then the sources. For machines that lack the build backend and a network.
 """
 
 import os

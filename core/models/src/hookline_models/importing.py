@@ -20,7 +20,7 @@ def import_torch(config: EngineConfig) -> bool:
 
     Raises:
         ConfigError: The environment asks for instructions that this machine lacks, or
-            CUDA cannot be told the GPU.
+            CUDA has started before this engine chose its GPU.
     """
     torch, executor = import_module("torch"), config.executor
     take_gpu(config)  # before CUDA is asked

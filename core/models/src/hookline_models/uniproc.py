@@ -18,7 +18,7 @@ def resolve(config: EngineConfig, timer: StartupTimer) -> EngineConfig:
 
     Raises:
         ConfigError: The environment asks for instructions that this machine lacks, or
-            CUDA cannot be told the GPU.
+            CUDA has started before this engine chose its GPU.
     """
     with timer.phase("import torch"):
         is_on_gpu = import_torch(config)

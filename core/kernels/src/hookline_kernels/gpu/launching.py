@@ -54,7 +54,7 @@ def launch(
 
 
 def _kind(argument: object) -> object:
-    """Returns what Triton compiles for, of an argument that is no integer.
+    """Returns the traits of a non-integer argument that Triton specializes kernels on.
 
     That is a tensor's dtype and whether it is aligned, and else the type. Integers are
     compared as they are: they are sizes and strides, of which few differ.

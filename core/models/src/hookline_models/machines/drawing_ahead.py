@@ -22,7 +22,7 @@ def drawn_ahead(
 
 
 def _samples(read: Callable[[], Int64]) -> Samples:
-    """Waits for tokens; where there is none, the model's output was not finite."""
+    """Waits for the tokens; a missing one means that its logits were not finite."""
     tokens = read()
     places = np.flatnonzero(tokens < 0).tolist() if tokens.min(initial=0) < 0 else []
     cause = Corrupted.logits(Origin.MODEL, is_served=False)

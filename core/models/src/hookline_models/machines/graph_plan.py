@@ -12,6 +12,7 @@ from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.loaded_model import LoadedModel
 from hookline.engine.worker.paged_cache import PagedCache
 from hookline.engine.worker.runner_maker import BatchState, RunnerMaker
+from hookline.engine.worker.sampling.sampler import StepSampler
 from hookline.engine.worker.step_sampling import DrawAhead
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.gpu.graph_sizes import GraphSizes
@@ -85,9 +86,7 @@ class GraphPlan:
         """Implements `DeviceSteps`."""
         return make_sampler(maker, state)
 
-    def draw_ahead(
-        self, maker: RunnerMaker, feed: Feed, state: BatchState
-    ) -> DrawAhead | None:
+    def draw_ahead(self, feed: Feed, sampler: StepSampler) -> DrawAhead | None:
         """Implements `DeviceSteps`: with asynchronous scheduling.
 
         Where requests go on whose logits are not finite, the host looks at each token
@@ -97,7 +96,8 @@ class GraphPlan:
         if not self.config.scheduler.async_scheduling or allows:
             return None
         assert isinstance(feed, DeviceFeed)
-        return partial(drawn_ahead, feed, make_sampler(maker, state))
+        assert isinstance(sampler, Sampler)
+        return partial(drawn_ahead, feed, sampler)
 
     def graphed(self, feed: DeviceFeed) -> GraphedForward | None:
         """The model with graphs over a feed; None where each step is launched."""

@@ -10,6 +10,7 @@ from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.input_batch import Int64, StepInputs
 from hookline.engine.worker.paged_cache import PagedCache
 from hookline.engine.worker.runner_maker import BatchState, RunnerMaker
+from hookline.engine.worker.sampling.sampler import StepSampler
 from hookline.engine.worker.verification import DraftTree
 from hookline_kernels import TreeMask
 from hookline_models.sampling.sampler import Sampler, make_sampler
@@ -36,9 +37,9 @@ class HostSteps:
         """Implements `DeviceSteps`."""
         return make_sampler(maker, state)
 
-    def draw_ahead(self, maker: RunnerMaker, feed: Feed, state: BatchState) -> None:
+    def draw_ahead(self, feed: Feed, sampler: StepSampler) -> None:
         """Returns None: nothing runs beside the host."""
-        del maker, feed, state
+        del feed, sampler
 
 
 class HostFeed:

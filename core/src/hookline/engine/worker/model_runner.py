@@ -27,6 +27,7 @@ from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_registry.isolation import Failure, isolate
 
 _log = logging.getLogger(__name__)
+_NO_RESULT = StepResult()
 
 
 class _Computed(NamedTuple):
@@ -50,19 +51,19 @@ class BegunStep:
     """A step whose layers are computed, if only soon and on a device.
 
     Attributes:
-        end: Samples its tokens, or waits for them.
+        end: Samples its tokens or waits for them; None afterwards, to free the logits.
         is_drawn: Whether the device draws them by itself.
-        ended: The result, once it has been asked for.
+        ended: Its result, once it has been asked for.
     """
 
-    end: Callable[[], StepResult]
+    end: Callable[[], StepResult] | None
     is_drawn: bool = False
-    ended: StepResult | None = None
+    ended: StepResult = _NO_RESULT
 
     def result(self) -> StepResult:
         """Implements `StartedStep`."""
-        if self.ended is None:
-            self.ended = self.end()
+        if self.end is not None:
+            self.ended, self.end = self.end(), None
         return self.ended
 
 

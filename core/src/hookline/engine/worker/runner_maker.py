@@ -59,9 +59,7 @@ class DeviceSteps(Protocol):
         """Returns what samples for a batch of requests."""
         ...
 
-    def draw_ahead(
-        self, maker: "RunnerMaker", feed: Feed, state: "BatchState"
-    ) -> DrawAhead | None:
+    def draw_ahead(self, feed: Feed, sampler: StepSampler) -> DrawAhead | None:
         """Returns what draws without waiting; None where steps end before the next."""
         ...
 
@@ -238,12 +236,13 @@ class RunnerMaker:
         )
         if passing is not None:
             return passing
+        sampler = self.device_steps.sampler(self, state)
         samples = StepSampling(
             state.batch,
-            self.ranks.share_samples(self.device_steps.sampler(self, state)),
+            self.ranks.share_samples(sampler),
             tree=self.extensions.draft_tree,
             drawn_drafts=None if extensions is None else extensions.drawn,
-            draw_ahead=self.device_steps.draw_ahead(self, feed, state),
+            draw_ahead=self.device_steps.draw_ahead(feed, sampler),
         )
         return ModelRunner(
             forward,
