@@ -85,11 +85,30 @@ def teach_bfloat16() -> None:
     builder.cast_impl, builder.create_dot = cast, dot
 
 
+def patch_once() -> None:
+    """Patches the language once a launch, not for each function that a kernel calls."""
+    interpreter = import_module("triton.runtime.interpreter")
+    language, patch_all = interpreter.tl, interpreter._patch_lang
+
+    def patch(function: Any) -> Any:
+        used = [
+            each
+            for each in function.__globals__.values()
+            if each is language or each is language.core
+        ]
+        if any(language.core.is_builtin(each.load) for each in used):
+            return patch_all(function)
+        return None
+
+    interpreter._patch_lang = patch
+
+
 COPY: dict[str, ModuleType] = {}
 if find_spec("triton") and DEVICE.type == "cpu":
     with interpreting(COPY):
         import_kernels()
         teach_bfloat16()
+        patch_once()
     # The end of the process takes down only modules that are among the imported ones.
     sys.modules.update({f"interpreting {name}": one for name, one in COPY.items()})
 

@@ -195,7 +195,12 @@ def test_steps_started_ahead_give_the_oracles_tokens(
 def test_steps_started_ahead_sample_as_those_that_wait(
     llama: Oracle, serve: Serve
 ) -> None:
-    """Requests that need tokens of the host join and leave those that do not."""
+    """Requests that need tokens of the host join and leave those that do not.
+
+    In torch: whose tokens a step may begin without is decided on the host.
+    """
+    waiting = replace(BASE, executor=ExecutorConfig(kernels=Kernels.TORCH))
+    ahead = replace(waiting, scheduler=AHEAD.scheduler)
     kinds = list(SAMPLED.values())
     asked = [
         structs.replace(kinds[number % len(kinds)], max_tokens=TOKENS + number)
@@ -203,9 +208,9 @@ def test_steps_started_ahead_sample_as_those_that_wait(
     ]
     prompts = [PROMPTS[number % 3] for number in range(len(asked))]
 
-    with serve(llama.folder, graphs=True) as llm:
+    with serve(llama.folder, waiting, graphs=True) as llm:
         expected = llm.generate(prompts, asked)
-    with serve(llama.folder, AHEAD, graphs=True) as llm:
+    with serve(llama.folder, ahead, graphs=True) as llm:
         found = llm.generate(prompts, asked)
         assert_conserved(llm)
 
