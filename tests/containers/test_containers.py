@@ -8,7 +8,10 @@ import pytest
 from hookline_testing.container import BOX, Container, end, obstacle, serving_in
 from hookline_testing.essential import essential
 
-pytestmark = pytest.mark.skipif(bool(obstacle()), reason=obstacle())
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(obstacle()), reason=obstacle()),
+]
 
 SHARED = Path("/dev/shm")  # noqa: S108 - a container's
 ROWS = {

@@ -31,7 +31,11 @@ def llm(token_id: int, **options: object) -> LLM:
 
 
 @pytest.mark.usefixtures("site")
-@pytest.mark.parametrize("options", [{}, {"in_process": False}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, pytest.param({"in_process": False}, marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_it_counts_a_token_in_steps_and_in_all(
     site: PluginSite, options: dict[str, object], tmp_path: Path
 ) -> None:

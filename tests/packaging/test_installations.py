@@ -53,6 +53,7 @@ def install(wheels: Callable[[str], Path], tmp_path: Path) -> Install:
     return make
 
 
+@pytest.mark.slow
 def test_core_works_alone(install: Install) -> None:
     """It knows no server and no metrics; with offline inference and models it works."""
     names = with_needs(OURS, {"hookline-core"})
@@ -71,6 +72,7 @@ def test_core_works_alone(install: Install) -> None:
     assert "aiohttp" not in imported
 
 
+@pytest.mark.slow
 def test_hookline_serves_without_plugins(install: Install) -> None:
     """What `pip install hookline` brings answers requests, and has the command."""
     environment = install({*with_needs(OURS, {"hookline"}), MODEL})

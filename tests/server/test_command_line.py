@@ -206,8 +206,14 @@ UNKNOWN = '{"method": "nothing", "num_speculative_tokens": 2}'
         (["serve", "--stat-logger=none", "--stat-logger-option=a.b=c"], "not in use"),
         (["serve", "--stat-logger-option=junk"], "NAME.KEY=VALUE"),
         (["serve", "--speculative-config=ngram"], "is not JSON"),
-        (["serve", '--speculative-config={"method": "ngram"}'], "is missing"),
-        (["serve", f"--speculative-config={K_IS_0}"], "must be at least 1"),
+        (
+            ["serve", "--in-process", '--speculative-config={"method": "ngram"}'],
+            "is missing",
+        ),
+        (
+            ["serve", "--in-process", f"--speculative-config={K_IS_0}"],
+            "must be at least 1",
+        ),
         (["generate", "--prompt=x", f"--speculative-config={UNKNOWN}"], "installed:"),
         (
             ["serve", "--async-scheduling", f"--speculative-config={UNKNOWN}"],

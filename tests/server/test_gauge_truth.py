@@ -189,7 +189,7 @@ OBSERVED = pytest.param(
     scope="module",
     params=[
         pytest.param(SIMULATED, id="simulated"),
-        pytest.param(("--executor", "uniproc"), id="uniproc"),
+        pytest.param(("--executor", "uniproc"), id="uniproc", marks=pytest.mark.slow),
         OBSERVED,
     ],
 )
@@ -277,6 +277,7 @@ async def test_gauges_after_a_rejection(server: Server) -> None:
     assert (after.open, after.residue) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [pytest.param(SIMULATED, id="simulated"), OBSERVED])
 async def test_gauges_after_the_engines_death(options: tuple[str, ...]) -> None:
     """

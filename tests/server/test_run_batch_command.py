@@ -104,6 +104,7 @@ def test_every_line_has_its_result(tmp_path: Path) -> None:
     assert len({each["id"] for each in found}) == len(found)
 
 
+@pytest.mark.slow
 def test_requests_may_come_through_a_pipe(tmp_path: Path) -> None:
     """Standard input is a file like others, and is read to its end."""
     output = tmp_path / "out.jsonl"
@@ -123,6 +124,7 @@ def test_requests_may_come_through_a_pipe(tmp_path: Path) -> None:
     assert sorted(each["custom_id"] for each in results(output)) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", essential([signal.SIGINT, signal.SIGTERM], signal.SIGTERM)
 )
@@ -154,6 +156,7 @@ def test_an_interrupted_batch_goes_on(tmp_path: Path, number: int) -> None:
     assert not part.exists()
 
 
+@pytest.mark.slow
 def test_a_batch_may_be_interrupted_before_its_first_response(tmp_path: Path) -> None:
     """It says that no request was done, and leaves nothing behind."""
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
@@ -171,6 +174,7 @@ def test_a_batch_may_be_interrupted_before_its_first_response(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [source]
 
 
+@pytest.mark.slow
 def test_a_dead_engine_ends_the_batch(tmp_path: Path) -> None:
     """The error says so, and what was done can be resumed."""
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"

@@ -39,6 +39,7 @@ def run(code: str, *, is_own: bool) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_engine_process_on_a_cpu_leaves_out_what_it_never_uses() -> None:
     """
     Code of models is imported there without torch's compiler and distribution; a plugin

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import pytest
+
 from hookline import LLM, ReasoningSpan, SamplingParams, StructuredOutputsParams
 from hookline.config import (
     CacheConfig,
@@ -64,6 +66,7 @@ def texts_of(config: EngineConfig) -> tuple[list[tuple[str, FinishReason | None]
     return found, preemptions
 
 
+@pytest.mark.slow
 def test_grammar_begins_behind_the_reasoning(random_model: Oracle) -> None:
     """
     Also with drafts, and after a preemption, and the texts are the same.

@@ -28,6 +28,8 @@ from hookline_server.texts.engine import TextEngine
 from hookline_testing.essential import essential
 from hookline_testing.oracle import make_oracle
 
+pytestmark = pytest.mark.slow
+
 PROMPTS = [
     "def read_lines(path):\n    " * 8,
     "class Route:\n    def choose(self, instances):\n" * 4,

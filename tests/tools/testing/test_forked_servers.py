@@ -14,6 +14,8 @@ from hookline_testing.forked_servers import OF_TESTS, ForkedProcess
 from hookline_testing.server_process import Server, children_of, serving
 from hookline_testing.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = ("--port", "0", "--executor", "simulated", "--num-kv-blocks", "256")
 SIGNALS = ("SigBlk", "SigIgn", "SigCgt")
 BODY = {"model": "demo", "prompt": [5, 6, 7], "max_tokens": 4, "temperature": 0}

@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from hookline_faults.p2p_transport import Wire, prefilled, slowly
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_for, turn_until
+
+pytestmark = pytest.mark.slow
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 

@@ -35,6 +35,7 @@ def train(model: Path, out: Path, *more: str, **options: object) -> int:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source", essential(["text", "continued", "said"], "continued")
 )
@@ -73,6 +74,7 @@ def test_trained_heads_are_right_more_often(
         assert sum(each.accepted_tokens for each in done) > 0
 
 
+@pytest.mark.slow
 def test_heads_can_share_the_models_output_layer(
     tmp_path: Path, llama: Oracle, data: Path
 ) -> None:

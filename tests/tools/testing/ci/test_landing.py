@@ -11,6 +11,8 @@ from hookline_testing.ci.landing import Part, land
 from hookline_testing.ci.report import closing_line
 from hookline_testing.ci.second_runs import MOST_SECOND_RUNS
 
+pytestmark = pytest.mark.slow
+
 PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q")
 AMONG_OTHERS = """
 import os, subprocess, sys
