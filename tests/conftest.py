@@ -12,11 +12,15 @@ Engines in a test process do not collect garbage when their start ends: a collec
 walks through all modules and tests that are loaded, and takes as long as the rest of
 the start. Tests of settled heaps start processes.
 
+A run behind `nohup` or `&` ignores signals that tests send to processes, which would
+inherit that; they do not inherit handlers.
+
 Hypothesis does not judge how fast examples are drawn and tried: that depends on the
 machine.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +51,10 @@ settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("untimed")
+
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 
 gc_freeze.freeze_gc = _freeze_without_collecting  # before others import it by name
 

@@ -100,6 +100,7 @@ def are_gone(pids: list[int]) -> bool:
     return not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
+@pytest.mark.slow
 def test_demo_reports_why_it_ends(tmp_path: Path) -> None:
     """What an instance complained of is the command's one error, and its status 1."""
     with demo(tmp_path, "--model", "there-is-none") as running:

@@ -180,6 +180,7 @@ def test_graphs_give_the_oracles_tokens(
 AHEAD = replace(BASE, scheduler=replace(BASE.scheduler, async_scheduling=True))
 
 
+@pytest.mark.slow
 def test_steps_started_ahead_give_the_oracles_tokens(
     oracle: Oracle, serve: Serve, recorder: Recorder
 ) -> None:

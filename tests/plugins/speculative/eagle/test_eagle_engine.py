@@ -203,6 +203,7 @@ def test_head_of_another_model_ends_the_start(
         LLM.from_config(config_for(llama.folder, tmp_path / "narrow", "batched"))
 
 
+@pytest.mark.slow
 def test_demo_model_brings_a_head() -> None:
     """It is found without being named, and right more often than not."""
     chosen = {"method": "eagle", "num_speculative_tokens": 4, "timeout_seconds": 60}
