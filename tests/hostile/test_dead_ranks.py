@@ -89,11 +89,11 @@ def test_a_stopped_rank_is_named(server: Server) -> None:
     server.log_with("the process of rank 1 is stopped")
 
 
-def test_ranks_end_with_their_engine() -> None:
+def test_ranks_end_with_their_engine(server: Server) -> None:
     """Also one that is stopped and could notice nothing."""
-    with serving(*OPTIONS[:6]) as server:
-        engine, pids = server.engine_pid, rank_pids(server.engine_pid)
-        os.kill(pids[0], signal.SIGSTOP)
-        os.kill(engine, signal.SIGKILL)
+    wait_until(lambda: answers(server), "the server does not answer")
+    engine, pids = server.engine_pid, rank_pids(server.engine_pid)
+    os.kill(pids[0], signal.SIGSTOP)
+    os.kill(engine, signal.SIGKILL)
 
-        wait_until(lambda: all(map(is_gone, pids)), f"one of {pids} lives on")
+    wait_until(lambda: all(map(is_gone, pids)), f"one of {pids} lives on")

@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.essential import essential
 from hookline_testing.own_time import Deadline
 
 PROMPT = "def read_lines(path):\n    " * 12
+SMALL = ("--num-kv-blocks=256", "--executor=simulated")
 BODY = {"model": "demo", "prompt": PROMPT, "max_tokens": 16, "temperature": 0}
 
 
@@ -140,10 +142,12 @@ def test_demo_from_begin_to_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", essential([signal.SIGTERM, signal.SIGINT], signal.SIGINT)
+)
 def test_signal_ends_all(tmp_path: Path, number: signal.Signals) -> None:
     """Nothing is left of the three, and that is no error."""
-    with demo(tmp_path, "--num-kv-blocks=256") as running:
+    with demo(tmp_path, *SMALL) as running:
         running.wait_until_ready()
         pids = running.instances()
         running.process.send_signal(number)
@@ -156,7 +160,7 @@ def test_signal_ends_all(tmp_path: Path, number: signal.Signals) -> None:
 
 def test_signal_while_instances_load_ends_all(tmp_path: Path) -> None:
     """The command need not be ready to be ended."""
-    with demo(tmp_path, "--num-kv-blocks=256") as running:
+    with demo(tmp_path, *SMALL) as running:
         deadline = Deadline(30)
         while len(running.instances()) < 2:
             assert deadline.is_ahead

@@ -17,7 +17,7 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
-from hookline_testing.forked_servers import ForkedProcess, ForkServer, is_alike
+from hookline_testing.forked_servers import ForkedProcess, ForkServer, may_be_late
 from hookline_testing.own_time import Deadline, Stopwatch
 from hookline_testing.waiting import PATIENCE_SECONDS, wait_for_value, wait_until
 
@@ -251,7 +251,8 @@ def serving(
         limits: Limits of resources, such as `resource.RLIMIT_NOFILE`, by their number.
         stderr: File descriptor of standard error; None for the file `Server.log`.
         is_forked: Whether it may be a fork of a process that has done its imports. A
-            server with other variables, limits or another interpreter is a new process.
+            server with limits, another interpreter or variables that imports read is a
+            new process.
         python: The interpreter, with the packages that it sees.
     """
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
@@ -285,8 +286,9 @@ def _started(
     *,
     is_forked: bool,
 ) -> subprocess.Popen[str] | ForkedProcess:
-    if is_forked and not limits and is_alike(variables, _VARIABLES):
-        return _fork_server().start(command[3:], stderr)
+    late = may_be_late(variables, _VARIABLES)
+    if is_forked and not limits and late is not None:
+        return _fork_server().start(command[3:], stderr, late)
     return subprocess.Popen(  # noqa: S603 - the test names the command
         command,
         stdout=subprocess.PIPE,
