@@ -17,11 +17,16 @@ machine.
 """
 
 import os
+import re
 from collections.abc import Iterator
+from functools import partial
+from itertools import combinations
+from operator import contains
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.mark.expression import Expression
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:  # they import torch, and not all tests do
@@ -49,6 +54,25 @@ settings.register_profile(
 settings.load_profile("untimed")
 
 gc_freeze.freeze_gc = _freeze_without_collecting  # before others import it by name
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files none of whose marks are those that `-m` asks for.
+
+    To import all files takes a large part of a minute in each process. `essential`
+    marks, too.
+    """
+    asked = config.getoption("markexpr")
+    if not asked or not collection_path.match("test_*.py"):
+        return None
+    marking = (collection_path, collection_path.with_name("conftest.py"))
+    text = "".join(each.read_text("utf-8") for each in marking if each.exists())
+    names = {*re.findall(r"\bmark\.(\w+)", text)}
+    names |= {"exhaustive"} if "essential" in text else set()
+    names &= {*re.findall(r"\w+", asked)}
+    some = (each for count in range(6) for each in combinations(names, count))
+    is_asked = Expression.compile(asked).evaluate
+    return None if any(is_asked(partial(contains, each)) for each in some) else True
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -20,7 +20,7 @@ OPTIONS = (
     *("--step-timeout", "2", "--engine-restart", "3"),
 )
 DEADLINE = 60.0
-LONG = {"model": "demo", "prompt": [1, 2, 3], "max_tokens": 240, "ignore_eos": True}
+LONG = {"model": "demo", "prompt": [1, 2, 3], "max_tokens": 1000, "ignore_eos": True}
 SHORT = {"model": "demo", "prompt": [4, 5, 6], "max_tokens": 4}
 
 

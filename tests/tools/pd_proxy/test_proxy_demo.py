@@ -19,7 +19,6 @@ from hookline_testing.essential import essential
 from hookline_testing.own_time import Deadline
 
 PROMPT = "def read_lines(path):\n    " * 12
-SMALL = ("--num-kv-blocks=256", "--executor=simulated")
 BODY = {"model": "demo", "prompt": PROMPT, "max_tokens": 16, "temperature": 0}
 
 
@@ -147,7 +146,7 @@ def test_demo_from_begin_to_end(tmp_path: Path) -> None:
 )
 def test_signal_ends_all(tmp_path: Path, number: signal.Signals) -> None:
     """Nothing is left of the three, and that is no error."""
-    with demo(tmp_path, *SMALL) as running:
+    with demo(tmp_path, "--executor=simulated") as running:
         running.wait_until_ready()
         pids = running.instances()
         running.process.send_signal(number)
@@ -160,7 +159,7 @@ def test_signal_ends_all(tmp_path: Path, number: signal.Signals) -> None:
 
 def test_signal_while_instances_load_ends_all(tmp_path: Path) -> None:
     """The command need not be ready to be ended."""
-    with demo(tmp_path, *SMALL) as running:
+    with demo(tmp_path, "--num-kv-blocks=256") as running:
         deadline = Deadline(30)
         while len(running.instances()) < 2:
             assert deadline.is_ahead

@@ -112,13 +112,7 @@ class Server:
         return found
 
     def find(self, name: str, **labels: str) -> float | None:
-        _, text = self.get("/metrics")
-        for line in text.splitlines():
-            if line.startswith((f"{name}{{", f"{name} ")) and all(
-                f'{key}="{value}"' in line for key, value in labels.items()
-            ):
-                return float(line.rsplit(" ", 1)[1])
-        return None
+        return _value(self.get("/metrics")[1], name, labels)
 
     def wait_for(self, name: str, value: float, **labels: str) -> None:
         wait_for_value(
@@ -130,8 +124,12 @@ class Server:
     def wait_for_sum(
         self, name: str, value: float, series: Sequence[dict[str, str]]
     ) -> None:
+        def total() -> float:
+            _, page = self.get("/metrics")
+            return sum(_value(page, name, each) or 0 for each in series)
+
         wait_for_value(
-            lambda: sum(self.find(name, **each) or 0 for each in series),
+            total,
             lambda found: found == value,
             f"{name} did not add up to {value}",
         )
@@ -164,6 +162,15 @@ class Server:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
+
+
+def _value(page: str, name: str, labels: Mapping[str, str]) -> float | None:
+    for line in page.splitlines():
+        if line.startswith((f"{name}{{", f"{name} ")) and all(
+            f'{key}="{value}"' in line for key, value in labels.items()
+        ):
+            return float(line.rsplit(" ", 1)[1])
+    return None
 
 
 def engine_of(pid: int) -> int:
