@@ -17,16 +17,11 @@ machine.
 """
 
 import os
-import re
 from collections.abc import Iterator
-from functools import partial
-from itertools import combinations
-from operator import contains
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from _pytest.mark.expression import Expression
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:  # they import torch, and not all tests do
@@ -42,6 +37,7 @@ os.environ.setdefault(
 )
 
 from hookline_kernels.runtime import allocator, gc_freeze
+from hookline_testing.essential import may_be_asked_for
 
 
 def _freeze_without_collecting() -> None:
@@ -57,22 +53,16 @@ gc_freeze.freeze_gc = _freeze_without_collecting  # before others import it by n
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out files none of whose marks are those that `-m` asks for.
+    """Leaves out files none of whose tests can have the marks that `-m` asks for.
 
-    To import all files takes a large part of a minute in each process. `essential`
-    marks, too.
+    To import all files takes a large part of a minute in each process.
     """
     asked = config.getoption("markexpr")
     if not asked or not collection_path.match("test_*.py"):
         return None
     marking = (collection_path, collection_path.with_name("conftest.py"))
     text = "".join(each.read_text("utf-8") for each in marking if each.exists())
-    names = {*re.findall(r"\bmark\.(\w+)", text)}
-    names |= {"exhaustive"} if "essential" in text else set()
-    names &= {*re.findall(r"\w+", asked)}
-    some = (each for count in range(6) for each in combinations(names, count))
-    is_asked = Expression.compile(asked).evaluate
-    return None if any(is_asked(partial(contains, each)) for each in some) else True
+    return None if may_be_asked_for(text, asked) else True
 
 
 def pytest_xdist_auto_num_workers() -> int:
