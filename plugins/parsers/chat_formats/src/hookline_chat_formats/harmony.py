@@ -107,8 +107,8 @@ class Messages:
             )
         if self._reader.is_cut and not is_prose(header[-2]):
             is_whole = recipient is not None and recipient.end() < len(whole)
-            call = called if is_whole else None
-            yield (call and self._begin_call(*call)) or Repair("cut")
+            begun = self._begin_call(*called) if called and is_whole else None
+            yield begun or Repair("cut")
             return None
         yield from self._without_message(header[1::2], called)
         return found if found == _START else None
