@@ -118,7 +118,10 @@ class DeepSeekV31Parser(SteppedToolParser):
         name, has_type = head.strip(), False
         if has_separator and not (yield from self._is_at_arguments()):
             line = yield from self.reader.before(self._after_name)
-            name, has_type = (line or "").strip() or name, True
+            if not self.reader.is_cut or line is not None:
+                name, has_type = (line or "").strip() or name, True
+            elif self.has_type or name == _TYPE:
+                return False
         yield from self.reader.skip_space()
         is_fenced = yield from self.reader.accept(_FENCE)
         if is_fenced:
@@ -129,7 +132,9 @@ class DeepSeekV31Parser(SteppedToolParser):
         if not _NAME.fullmatch(name) or (needs_known and not self.known(name)):
             return False
         if not is_empty and not (yield from self.reader.is_at("{")):
-            return False
+            if not self.reader.is_cut:
+                return False
+            self.reader.drop_rest()
         yield self.begin_call(name, call_id)
         if not is_empty:
             yield from self.json_arguments()
