@@ -207,6 +207,28 @@ def test_requests_begin_again_at_an_engine_that_is_replaced(
         assert_books_balance(server, {"length": served, "abort": seen[CUT]})
 
 
+def test_requests_end_whose_server_is_killed_while_they_wait_for_an_engine(
+    pool: ThreadPoolExecutor,
+) -> None:
+    """The new process never gets those of that server; they count as aborted."""
+    with serving(*OPTIONS, "--engine-restart", "1") as server:
+        killed = api_servers_of(server.process.pid)[0]
+        sent = burst(pool, server)
+        first = engines_of(server.process.pid)[0]
+        os.kill(first, signal.SIGKILL)
+        until(lambda: engines_of(server.process.pid).get(0, first) != first)
+        successor = engines_of(server.process.pid)[0]
+        os.kill(successor, signal.SIGSTOP)  # it is not ready yet
+        server.wait_for("hookline_engine_up", 0)  # once both servers have told it
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: any(each.done() for each in sent))
+        os.kill(successor, signal.SIGCONT)
+        seen = outcomes(sent)
+
+        assert seen.keys() == {200, CUT}
+        assert_books_balance(server, {"length": seen[200], "abort": seen[CUT]})
+
+
 def health_at_once(server: Server, connections: int) -> list[int]:
     """The answers of as many servers as there are simultaneous connections."""
     opened = [HTTPConnection("127.0.0.1", server.port) for _ in range(connections)]
