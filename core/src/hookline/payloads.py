@@ -108,10 +108,8 @@ class EngineStarted:
         clock: Its clocks, read together.
         restart_cause: Why it replaces another process: `failed`, `crashed`, `exited`,
             `memory`, `stalled`, `start`, `lost` or `peer`; empty for the first one.
-        resubmitted: Number of requests of the old process that it gets again; it does
-            not count them as received.
-        ended_before: Number of requests that had ended before the loggers began, if
-            the engine ran already.
+        resubmitted: Requests of the old process that it gets again, and does not count.
+        ended_before: Requests that had ended before the loggers began.
     """
 
     facts: EngineFacts

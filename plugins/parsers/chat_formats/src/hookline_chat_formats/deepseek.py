@@ -117,11 +117,7 @@ class DeepSeekV31Parser(SteppedToolParser):
         has_separator = yield from self.reader.accept(self.tokens.separator)
         name, has_type = head.strip(), False
         if has_separator and not (yield from self._is_at_arguments()):
-            line = yield from self.reader.before(self._after_name)
-            if not self.reader.is_cut or line is not None:
-                name, has_type = (line or "").strip() or name, True
-            elif self.has_type or name == _TYPE:
-                return False
+            name, has_type = yield from self._name_behind(name)
         yield from self.reader.skip_space()
         is_fenced = yield from self.reader.accept(_FENCE)
         if is_fenced:
@@ -143,6 +139,16 @@ class DeepSeekV31Parser(SteppedToolParser):
         elif (has_type or is_fenced) and not self.has_type:
             yield Repair("dialect")
         return True
+
+    def _name_behind(self, head: str) -> ToolSteps[tuple[str, bool]]:
+        """Returns the name, and whether a type, `head`, was before it.
+
+        The name is empty if the text was cut in it.
+        """
+        line = yield from self.reader.before(self._after_name)
+        if line is not None or not self.reader.is_cut:
+            return (line or "").strip() or head, True
+        return ("" if self.has_type or head == _TYPE else head), False
 
     def _is_at_arguments(self) -> ToolSteps[bool]:
         """Returns whether arguments come next, so that the name was before them."""
