@@ -16,6 +16,7 @@ from hookline_models.importing import import_torch
 executor = ExecutorConfig(device=Device.CPU, shares_cores={is_own})
 import_torch(EngineConfig(executor=executor), is_rank={is_rank})
 import transformers.models.llama.modeling_llama, hookline.engine.worker.uniproc
+import hookline_models.building, hookline_models.machines.choosing
 found = [name for name in {names} if sys.modules.get(name) is not None]
 """
 PRINT_FOUND = "print(json.dumps(found))"
