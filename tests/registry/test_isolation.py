@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hookline_registry import Failure, isolate
+from hookline_testing.structure.sources import parsed
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,7 +96,7 @@ def swallows_everything(path: Path) -> bool:
         isinstance(node, ast.ExceptHandler)
         and (node.type is None or "Exception" in names(node.type))
         and not isinstance(node.body[-1], ast.Raise)
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(path))
     )
 
 

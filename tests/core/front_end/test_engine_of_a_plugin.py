@@ -1,10 +1,5 @@
 """An engine that shares nothing with Hookline's own: what the interface asks of it."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig, ModelConfig
 from hookline.request import FinishReason
@@ -111,14 +106,6 @@ class Parrot:
 def connect(context):
     return Parrot()
 """
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[PluginSite]:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    with PluginSite(folder) as made:
-        yield made
 
 
 def test_an_engine_of_a_plugin_serves_and_is_counted(

@@ -16,6 +16,7 @@ from hookline_server.reply_parsing.parts import (
     Reasoning,
     Repair,
 )
+from hookline_server.reply_parsing.tool_parser import CutParser
 
 ALLOWED: dict[ParserKind, tuple[type, ...]] = {
     "tool": (Content, Reasoning, CallBegun, CallArguments, Repair),
@@ -98,8 +99,10 @@ class GuardedParser:
         """Returns the last parts; `is_cut` if the reply was cut short."""
         last: Parts = []
         if (inner := self._inner) is not None:
-            cut = getattr(inner, "cut", None) if is_cut else None
-            last = self._called(cut or inner.finish)
+            if is_cut and isinstance(inner, CutParser):
+                last = self._called(inner.cut)
+            else:
+                last = self._called(inner.finish)
         return [*self._contract.kept(last), *self._contract.finish(is_cut=is_cut)]
 
     def _called(self, method: Callable[[], Parts]) -> Parts:

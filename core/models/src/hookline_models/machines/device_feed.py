@@ -79,7 +79,7 @@ class DeviceFeed:
         tables = self._tables[:height, :width]
         tables.copy_(packed.view(height, width))
         if inputs.token_ids.min() < 0:
-            # Here, because profiles of CPUs import this module, but never Triton.
+            # Imported here: engines on CPUs import this module, but not Triton.
             from hookline_kernels.gpu.kept_tokens import take_kept  # noqa: PLC0415
 
             take_kept(token_ids, self._kept)

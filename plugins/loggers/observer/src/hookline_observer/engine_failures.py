@@ -8,9 +8,9 @@ import msgspec
 from hookline_observer.messages import Failed
 
 MOST_REPORTS = 2
-"""Reports, one a second, for which loggers wait for front ends that say nothing."""
+"""Number of reports, one a second, that loggers wait for silent front ends."""
 MOST_SILENT_REPORTS = 10
-"""Reports after which nothing more is expected of them."""
+"""Number of reports after which a failure is forgotten."""
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class EngineFailures:
             self.settle(index)
 
     def _settle_told(self) -> None:
-        """Tells of those of which nobody has more to tell, in their order."""
+        """Passes on, in their order, failures that every front end has told of."""
         for index, failures in self._failures.items():
             while failures and failures[0].owned and not failures[0].awaited:
                 failure = failures.pop(0)

@@ -147,7 +147,7 @@ class MergedNotices:
         self._observers.failed(payload)
 
     def _end_orphans(self, engine_index: int, count: int) -> None:
-        """Ends requests of unknown ids: nobody has told of them."""
+        """Reports the ends of requests whose ids no front end has told."""
         ids = range(-1, -1 - count, -1)
         self._report_unreported([_ended_together(engine_index, -1, ids)])
 
