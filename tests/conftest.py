@@ -8,9 +8,10 @@ beside a second test process, tests of whole models then take ten times as long.
 Kernels emulate a matrix unit (AMX) on machines without one, so that they are tested on
 all machines.
 
-Engines in a test process do not collect garbage when their start ends: a collection
-walks through all modules and tests that are loaded, and takes as long as the rest of
-the start. Tests of settled heaps start processes.
+Garbage is not collected while tests are, and no collection looks at modules and tests
+later: to walk through all that are loaded takes as long as the start of an engine. So
+engines in a test process do not freeze and unfreeze. Tests of settled heaps start
+processes.
 
 A run behind `nohup` or `&` ignores signals that tests send to processes, which would
 inherit that; they do not inherit handlers.
@@ -19,9 +20,10 @@ Hypothesis does not judge how fast examples are drawn and tried: that depends on
 machine.
 """
 
+import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +60,23 @@ for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
 
 gc_freeze.freeze_gc = _freeze_without_collecting  # before others import it by name
+gc_freeze.unfreeze_gc = lambda: None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Sets what is loaded for the tests apart from what they make."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Lets the interpreter take everything apart, or libraries report leaks."""
+    gc.unfreeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -259,6 +259,7 @@ async def test_gauges_of_an_idle_engine(server: Server) -> None:
     assert (idle.open, idle.residue) == (0, 0)
 
 
+@pytest.mark.slow
 async def test_gauges_after_a_rejection(server: Server) -> None:
     """
     Prompts for which there is no room count as one request, and as no work.

@@ -206,6 +206,7 @@ def test_threads_start_with_the_first_work() -> None:
     assert threading.active_count() == before
 
 
+@pytest.mark.slow
 def test_metrics_port_of_a_process() -> None:
     """
     `hookline serve` shows the pages' own port in its banner and serves them there.

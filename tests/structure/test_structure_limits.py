@@ -52,6 +52,7 @@ def test_sources_have_not_grown() -> None:
     assert not faults(figures)
 
 
+@pytest.mark.slow
 def test_calls_have_not_grown() -> None:
     """No step calls more functions, and no prompt passes more, than the limits."""
     figures = traced_figures(traced(ROOT, SETTINGS), SETTINGS)

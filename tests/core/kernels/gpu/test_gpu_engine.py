@@ -149,6 +149,7 @@ def test_eager_steps_give_the_oracles_tokens(oracle: Oracle, serve: Serve) -> No
     assert again == first[3:4]
 
 
+@pytest.mark.slow
 def test_graphs_give_the_oracles_tokens(
     oracle: Oracle,
     serve: Serve,

@@ -19,6 +19,11 @@ def freeze_gc() -> None:
     return_freed_memory()
 
 
+def unfreeze_gc() -> None:
+    """Ends an engine: collections look at what it leaves behind."""
+    gc.unfreeze()
+
+
 @cache
 def _unfreeze_at_exit() -> None:
     """Lets the interpreter take everything apart when it ends, once a process.

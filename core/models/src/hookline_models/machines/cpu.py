@@ -1,7 +1,5 @@
 """Serves on CPUs: threads, and pages of main memory."""
 
-import gc
-
 from hookline.config.engine import EngineConfig
 from hookline.engine.worker.executor import Compute
 from hookline.engine.worker.loaded_model import LoadedModel
@@ -12,7 +10,7 @@ from hookline.stats.step_work import ThreadUse
 from hookline.step import StepPlan, StepResult
 from hookline_kernels import CPU, KernelError, import_compiled
 from hookline_kernels.runtime.allocator import return_freed_memory
-from hookline_kernels.runtime.gc_freeze import freeze_gc
+from hookline_kernels.runtime.gc_freeze import freeze_gc, unfreeze_gc
 from hookline_kernels.runtime.kv_cache_prefaulter import KVCachePrefaulter
 from hookline_kernels.runtime.threads.choosing import is_chosen
 from hookline_kernels.runtime.threads.governor import ThreadGovernor
@@ -65,7 +63,7 @@ class CpuMachine:
         if self._prefaulter is not None:
             self._prefaulter.close()
             self._prefaulter = None
-        gc.unfreeze()
+        unfreeze_gc()
 
     def return_memory(self) -> None:
         """Implements `Machine`."""

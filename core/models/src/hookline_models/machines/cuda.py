@@ -1,6 +1,5 @@
 """Serves on one GPU: graphs, and the device's memory."""
 
-import gc
 from collections.abc import Callable
 from functools import partial
 
@@ -15,7 +14,7 @@ from hookline.startup_timer import StartupTimer
 from hookline_kernels import Platform
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.runtime.allocator import return_freed_memory
-from hookline_kernels.runtime.gc_freeze import freeze_gc
+from hookline_kernels.runtime.gc_freeze import freeze_gc, unfreeze_gc
 from hookline_models.machines.graph_plan import GraphPlan
 from hookline_models.machines.memory import blocks_that_fit
 from hookline_models.machines.profile import device_room
@@ -69,7 +68,7 @@ class CudaMachine:
 
     def rest(self) -> None:
         """Implements `Machine`."""
-        gc.unfreeze()
+        unfreeze_gc()
 
     def return_memory(self) -> None:
         """Implements `Machine`."""

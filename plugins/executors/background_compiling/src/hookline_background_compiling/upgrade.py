@@ -1,6 +1,5 @@
 """Brings kernels to an engine that serves without them meanwhile."""
 
-import gc
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from hookline_background_compiling.messages import (
     CompilerMessage,
     KernelCompiled,
 )
+from hookline_kernels.runtime.gc_freeze import unfreeze_gc
 from hookline_registry import Failure, isolate
 
 _log = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ class WorkerUpgrade:
         if (built := upgrade.pop()) is None:
             is_compiling = upgrade.is_running
             return compute(plan).with_execution(kernels_compiling=is_compiling)
-        gc.unfreeze()
+        unfreeze_gc()
         self.abandon()
         worker.use(*built)
         maker, kept = worker.maker, worker.allocated

@@ -1,7 +1,5 @@
 """The executor: a runner of steps on a device that computes nothing."""
 
-import gc
-
 import torch
 
 from hookline.config.engine import EngineConfig
@@ -13,7 +11,7 @@ from hookline.engine.worker.sampling.sampling_state import SamplingState
 from hookline.engine.worker.step_sampling import StepSampling
 from hookline.step import ModelShape, SleepLevel, StepPlan
 from hookline_kernels.gpu.graph_sizes import GraphSizes
-from hookline_kernels.runtime.gc_freeze import freeze_gc
+from hookline_kernels.runtime.gc_freeze import freeze_gc, unfreeze_gc
 from hookline_kernels.runtime.stopwatch import HostStopwatch
 from hookline_models.logits_processors import logits_processors
 from hookline_null.device import NullFeed, NullForward, NullSampler, RandomTokens
@@ -81,5 +79,5 @@ class NullExecutor:
         """Has no memory to allocate."""
 
     def close(self) -> None:
-        gc.unfreeze()
+        unfreeze_gc()
         self._sampling.close()
