@@ -3,12 +3,19 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from hookline.clock import Clock
-from hookline.engine.commands import ResetPrefixCache, SleepMode, TellExtensions, Told
+from hookline.engine.commands import (
+    Command,
+    EngineMessage,
+    ResetPrefixCache,
+    SleepMode,
+    TellExtensions,
+    Told,
+)
 from hookline.engine.scheduler.scheduler import Scheduler, SchedulerParts
 from hookline.engine.worker.executor import Executor, SharingExecutor, StartedStep
 from hookline.events import (
@@ -32,6 +39,36 @@ if TYPE_CHECKING:  # it is only read
 
 WAIT = "wait"
 """Cause of an empty output: all work awaits extensions or gates."""
+
+
+class Tap(Protocol):
+    """Sees what an engine gets, decides, computes and says, on the engine's own thread.
+
+    Times are in ns on the engine's monotonic clock. With those of its step's record,
+    they are all that the engine has read of it, so that a run can be repeated.
+    """
+
+    def command(self, at: int, command: Command) -> None:
+        """Called with each command, before the engine executes it."""
+
+    def planned(self, at: int, plan: StepPlan) -> None:
+        """Called with each plan of a step, before the executor gets it."""
+
+    def computed(self, at: int, plan: StepPlan, result: StepResult) -> None:
+        """Called with each result of a step or a poll, before the engine takes it in.
+
+        A step's output comes next; a poll, whose plan has no requests, may have none.
+        """
+
+    def output(self, at: int, message: EngineMessage) -> None:
+        """Called with each output, state or reply, before it is sent."""
+
+    def close(self, error: BaseException | None) -> None:
+        """Called once, when the engine ends; not if its process is killed.
+
+        Args:
+            error: What the engine has failed of; None if it was closed.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +104,10 @@ class EngineCore:
         check: Raises `RankError` if the executor can compute no more steps.
         sharing: Computes its steps, if ranks or engines share its model in whole parts;
             None otherwise.
+        tap: Sees each step, if anything listens.
     """
+
+    tap: Tap | None = None
 
     def __init__(
         self,
@@ -168,6 +208,8 @@ class EngineCore:
         step = in_flight.popleft()
         result = step.started.result()
         executed_at = self.clock.now()
+        if self.tap is not None:
+            self.tap.computed(executed_at, step.plan, result)
         outcome = self._scheduler.update(result, executed_at)
         record = self._record(step, result, outcome, executed_at)
         output = self._emit("step", executed_at, record)
@@ -181,6 +223,8 @@ class EngineCore:
         if (plan := self._scheduler.schedule(started_at)) is None:
             return None
         scheduled_at = self.clock.now()
+        if self.tap is not None:
+            self.tap.planned(scheduled_at, plan)
         evictions = self._evictions.take_work()
         started = self._executor.start(plan)
         self._in_flight.append(
@@ -189,8 +233,11 @@ class EngineCore:
         return plan
 
     def _poll(self) -> StepOutput:
-        result = self._executor.start(self._scheduler.plan_poll()).result()
+        plan = self._scheduler.plan_poll()
+        result = self._executor.start(plan).result()
         now = self.clock.now()
+        if self.tap is not None:
+            self.tap.computed(now, plan, result)
         sections, _ = self._scheduler.update(result, now)
         if sections or self._scheduler.has_news:
             return self._emit("transfer", now)

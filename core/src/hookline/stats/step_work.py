@@ -1,6 +1,31 @@
 """What a step computes, and what it took its executor to compute it."""
 
+from enum import StrEnum
+
 import msgspec
+
+
+class Obstacle(StrEnum):
+    """Why a step admitted no more of the requests that waited; empty if none did.
+
+    Attributes:
+        TOKEN_BUDGET: Its tokens were given out, or too few for an undivided prompt.
+        BATCH_SLOTS: The batch, or its part for further choices of a request, was full.
+        SHARE: Its share of a pipeline's requests or tokens was given out.
+        KV_BLOCKS: Too few KV blocks were free.
+        GATE: All that waited stood aside at gates.
+        PIPELINE: The first in line awaits the result of a step in flight.
+        SLEEP: The engine goes to sleep.
+    """
+
+    NONE = ""
+    TOKEN_BUDGET = "token_budget"
+    BATCH_SLOTS = "batch_slots"
+    SHARE = "share"
+    KV_BLOCKS = "kv_blocks"
+    GATE = "gate"
+    PIPELINE = "pipeline"
+    SLEEP = "sleep"
 
 
 class StepWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -15,6 +40,7 @@ class StepWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
         attention_pairs: Number of pairs of a computed token and one that it attends to:
             q·c + q(q+1)/2 for q tokens after c computed ones; an upper bound for trees
             of drafts.
+        obstacle: Why it admitted no more requests.
     """
 
     prefill_requests: int = 0
@@ -23,6 +49,7 @@ class StepWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
     decode_tokens: int = 0
     context_tokens: int = 0
     attention_pairs: int = 0
+    obstacle: Obstacle = Obstacle.NONE
 
     @property
     def requests(self) -> int:

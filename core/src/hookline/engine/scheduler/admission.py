@@ -17,6 +17,7 @@ from hookline.engine.scheduler.request_queues import RequestQueues
 from hookline.events import Scheduled
 from hookline.finish_cause import Failed
 from hookline.request import Request, RequestStatus
+from hookline.stats.step_work import Obstacle
 from hookline_registry.isolation import Failure, isolate
 
 if TYPE_CHECKING:  # it is only read
@@ -44,7 +45,7 @@ class BatchAdmission:
         *,
         last_ended: int,
         now: int,
-    ) -> None:
+    ) -> Obstacle:
         """Admits waiting requests in their order, until one does not fit.
 
         Requests that are not ready step aside and do not delay others.
@@ -55,20 +56,25 @@ class BatchAdmission:
             share: What the step may take.
             last_ended: Number of the last step whose result is there.
             now: Time, ns.
+
+        Returns:
+            Why it stopped.
         """
         queues, external = lifecycle.queues, self._external
         waiting, running = queues.waiting.requests, queues.running.requests
         limit = self._config.max_num_seqs
-        while (
-            waiting
-            and builder.budget > 0
-            and len(builder.entries) < share.requests
-            and len(running) < limit
-        ):
+        while waiting:
+            if len(running) >= limit:
+                return Obstacle.BATCH_SLOTS
+            if len(builder.entries) >= share.requests:
+                return Obstacle.SHARE
+            if builder.budget <= 0:
+                return self._no_tokens(share)
             if (request := queues.next_waiting(now)) is None:
-                return
+                return Obstacle.BATCH_SLOTS if waiting else Obstacle.GATE
             if request.last_step > last_ended:
-                return  # it was preempted, and a step in flight may bring its token
+                # It was preempted, and a step in flight may bring its token.
+                return Obstacle.PIPELINE
             prefix = isolate(self._cache.find_prefix, request)
             if isinstance(prefix, Failure):
                 # Its tokens or its salt cannot be hashed; others are not concerned.
@@ -78,19 +84,24 @@ class BatchAdmission:
             if offer.is_async:
                 start = self._step_aside(queues, request, prefix, offer, now)
                 if start is FetchStart.NO_ROOM:
-                    return
+                    return Obstacle.KV_BLOCKS
                 continue
             missing = len(request.token_ids) - len(prefix) * self._cache.block_size
             num_tokens = chunk(missing - offer.num_tokens, builder.budget, self._config)
             if num_tokens == 0:
-                return
+                return self._no_tokens(share)
             start = self._allocate(request, prefix, offer, num_tokens, now)
             if start is FetchStart.NO_ROOM:
-                return
+                return Obstacle.KV_BLOCKS
             if start is FetchStart.BEGUN:
                 self._run(lifecycle, request, num_tokens, now)
                 builder.add(request, num_tokens, ())
                 builder.admitted.append(request)
+        return Obstacle.NONE
+
+    def _no_tokens(self, share: Share) -> Obstacle:
+        is_part = share.tokens < self._config.tokens_per_step
+        return Obstacle.SHARE if is_part else Obstacle.TOKEN_BUDGET
 
     def _step_aside(
         self,

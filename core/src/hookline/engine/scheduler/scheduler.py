@@ -25,6 +25,7 @@ from hookline.finish_cause import FinishCause
 from hookline.request import Request, RequestStatus
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import Obstacle
 from hookline.step import StepPlan, StepResult
 
 if TYPE_CHECKING:  # it is only read
@@ -132,8 +133,14 @@ class Scheduler:
         for entry in builder.entries:
             computed = entry.request.num_computed_tokens + entry.num_tokens
             self._cache.cache_full_blocks(entry.request, computed)
-        if queues.waiting.requests and not has_preempted and not self.is_held:
-            self._admission.admit(
+        if not queues.waiting.requests:
+            pass
+        elif has_preempted:
+            builder.obstacle = Obstacle.KV_BLOCKS
+        elif self.is_held:
+            builder.obstacle = Obstacle.SLEEP
+        else:
+            builder.obstacle = self._admission.admit(
                 self._lifecycle, builder, share, last_ended=self._last_ended, now=now
             )
         builder.budget += self._whole.tokens - share.tokens

@@ -1,27 +1,25 @@
-"""Engine recorder `file`: every command and every output of an engine, in a file."""
+"""Records what engines decide and compute, and reads it: flight recorder, `--record`."""
 
-from hookline_recording.recording import (
-    Entry,
-    FileRecorder,
-    RecordedCommand,
-    RecordedOutput,
-    RecordedReply,
+from hookline_recording.reading import (
+    EngineState,
+    NewerRecordingError,
+    RecordedRequest,
+    RecordedStep,
     Recording,
     RecordingError,
-    RecordingHeader,
-    Truncated,
+    read_header,
     read_recording,
+    read_state,
 )
 
 __all__ = [
-    "Entry",
-    "FileRecorder",
-    "RecordedCommand",
-    "RecordedOutput",
-    "RecordedReply",
+    "EngineState",
+    "NewerRecordingError",
+    "RecordedRequest",
+    "RecordedStep",
     "Recording",
     "RecordingError",
-    "RecordingHeader",
-    "Truncated",
+    "read_header",
     "read_recording",
+    "read_state",
 ]

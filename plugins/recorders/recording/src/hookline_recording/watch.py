@@ -1,0 +1,93 @@
+"""Stat logger `flight_recorder`: saves the rings of this server's engines.
+
+It does so when an engine fails, when a step takes too long, when many requests miss
+their objectives, on `POST /debug/recording`, and on SIGUSR2.
+"""
+
+import json
+import signal
+import threading
+import time
+from collections import deque
+from types import FrameType
+
+from hookline import hookimpl
+from hookline.pages import PageRequest, PageResponse, Routes
+from hookline.payloads import (
+    EngineFailed,
+    EngineStopped,
+    LoggerContext,
+    RequestsFinished,
+)
+from hookline_metrics.slo import misses_of
+from hookline_recording.config import RecordingConfig
+from hookline_recording.saving import Saving
+
+PATH = "/debug/recording"
+BURST_MISSES, BURST_SECONDS = 10, 10.0
+"""This many requests that miss their objectives in this time are a burst."""
+_LOOK_SECONDS = 1.0
+
+
+class Watch:
+    """Watches one server; its calls come from the logger's lane."""
+
+    def __init__(self, saving: Saving) -> None:
+        self._saving = saving
+        self._misses: deque[float] = deque(maxlen=BURST_MISSES)
+        self._ended = threading.Event()
+        threading.Thread(
+            target=self._watch, name="hookline-recording-watch", daemon=True
+        ).start()
+
+    @hookimpl
+    def engine_failed(self, failed: EngineFailed) -> None:
+        del failed
+        self._saving.save_unasked("failure")
+
+    @hookimpl
+    def engine_stopped(self, stopped: EngineStopped) -> None:
+        self._saving.forget(stopped.engine_index)
+
+    @hookimpl
+    def requests_finished(self, finished: RequestsFinished) -> None:
+        now = time.monotonic()
+        for request in finished.requests:
+            if misses_of(request):
+                self._misses.append(now)
+        is_full = len(self._misses) == BURST_MISSES
+        if is_full and now - self._misses[0] <= BURST_SECONDS:
+            self._misses.clear()
+            self._saving.save_unasked("slo")
+
+    @hookimpl
+    def add_routes(self, routes: Routes) -> None:
+        routes.post(PATH, self._page)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGUSR2, self._on_signal)
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._ended.set()
+
+    def _page(self, request: PageRequest) -> PageResponse:
+        del request
+        saved = [str(path) for path in self._saving.save("asked")]
+        body = json.dumps({"recordings": saved}).encode()
+        status = 200 if saved else 404
+        return PageResponse(body=body, content_type="application/json", status=status)
+
+    def _on_signal(self, _: int, __: FrameType | None) -> None:
+        threading.Thread(
+            target=self._saving.save, args=("signal",), name="hookline-recording-save"
+        ).start()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_LOOK_SECONDS):
+            self._saving.look(time.monotonic_ns())
+
+
+@hookimpl
+def create_stat_logger(context: LoggerContext) -> Watch:
+    config = RecordingConfig.of(context.config)
+    return Watch(Saving(config.flight_recorder_keep, config.stall_seconds))
