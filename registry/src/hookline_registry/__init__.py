@@ -44,6 +44,7 @@ __all__ = [
     "RegistryError",
     "UnknownPluginError",
     "all_installed",
+    "as_one",
     "installed",
     "isolate",
     "list_plugins",
@@ -72,6 +73,7 @@ _MODULES = {
     "UnknownPluginError": "exceptions",
     "all_installed": "discovery",
     "installed": "discovery",
+    "as_one": "group",
     "isolate": "isolation",
     "list_plugins": "listing",
 }

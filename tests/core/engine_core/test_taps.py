@@ -6,14 +6,14 @@ import pytest
 
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.engine.commands import Add, Command, EngineMessage, Finish
-from hookline.engine.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore, Tap
 from hookline.engine.engine_loop import EngineLoop
 from hookline.engine.worker.executor import Executor
-from hookline.engine_setup.taps import Taps
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest
 from hookline.stats.step_work import Obstacle
 from hookline.step import StepPlan, StepResult
+from hookline_registry import as_one
 from hookline_testing.simulation import engine_request, simulated_core
 
 
@@ -69,7 +69,7 @@ def first_obstacle(core: EngineCore, *requests: GenerateRequest) -> Obstacle:
 @pytest.mark.parametrize(
     ("make", "obstacle"),
     [
-        (lambda: simulated_core(), Obstacle.NONE),
+        (simulated_core, Obstacle.NONE),
         (
             lambda: simulated_core(scheduler=SchedulerConfig(max_num_seqs=2)),
             Obstacle.BATCH_SLOTS,
@@ -138,7 +138,7 @@ def test_a_tap_gets_commands_plans_results_and_outputs_in_order() -> None:
 def test_a_tap_that_raises_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     """The other taps and the engine go on as if it had never been there."""
     faulty, other = Noting(fails_at=3), Noting()
-    tapped = EngineLoop(simulated_core(), 1000.0, Taps([faulty, other]))
+    tapped = EngineLoop(simulated_core(), 1000.0, as_one(Tap, [faulty, other]))
     plain = EngineLoop(simulated_core(), 1000.0)
     add = Add(engine_request(1, [3, 4, 5], 8))
 
@@ -172,7 +172,7 @@ def test_an_engine_that_fails_closes_its_taps_with_the_error() -> None:
     """They have the plan of the step that failed, and are closed once."""
     tap = Noting()
     core = simulated_core(wrap=Broken)  # type: ignore[arg-type]  # it delegates the rest
-    loop = EngineLoop(core, 1000.0, Taps([tap]))
+    loop = EngineLoop(core, 1000.0, as_one(Tap, [tap]))
 
     with pytest.raises(RuntimeError, match="out of order") as caught:
         drive(loop, Add(engine_request(1, [3, 4], 9)))

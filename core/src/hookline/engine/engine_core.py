@@ -64,11 +64,7 @@ class Tap(Protocol):
         """Called with each output, state or reply, before it is sent."""
 
     def close(self, error: BaseException | None) -> None:
-        """Called once, when the engine ends; not if its process is killed.
-
-        Args:
-            error: What the engine has failed of; None if it was closed.
-        """
+        """Called when the engine ends, of an error or of None; not if it is killed."""
 
 
 @dataclass(frozen=True, slots=True)

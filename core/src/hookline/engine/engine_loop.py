@@ -74,16 +74,19 @@ class EngineLoop:
                 for each in messages:
                     self._tap.output(self.core.clock.now(), each)
         except BaseException as error:
-            if self._tap is not None:
-                self._tap.close(error)
+            self._close_tap(error)
             raise
         return messages
 
     def close(self) -> None:
         """Closes the core and its tap."""
-        if self._tap is not None:
-            self._tap.close(None)
+        self._close_tap(None)
         self.core.close()
+
+    def _close_tap(self, error: BaseException | None) -> None:
+        if self._tap is not None:
+            self._tap.close(error)
+        self._tap = None
 
     def _run(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
         is_busy = self.core.has_work and self.core.sleep_level is None

@@ -16,13 +16,13 @@ from hookline.engine_setup.executor_factory import (
     load_executor_factory,
 )
 from hookline.engine_setup.making import make_scheduler_parts
-from hookline.engine_setup.taps import TapContext, Taps
+from hookline.engine_setup.taps import TapContext
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import TAP
 from hookline.startup_timer import StartupTimer
-from hookline_registry import installed
+from hookline_registry import as_one, installed
 
 
 def build_core(
@@ -71,13 +71,11 @@ def build_loop(core: EngineCore) -> EngineLoop:
         ConfigError: A tap cannot be made, such as one whose file cannot be written.
     """
     context = TapContext(config=core.config, facts=core.facts, clock=core.clock_pair())
-    made = [
-        cast("Tap | None", call_plugin(TAP, each.name, context, option="tap"))
-        for each in installed(TAP.group)
-    ]
-    taps = [tap for tap in made if tap is not None]
+    names = (each.name for each in installed(TAP.group))
+    made = (call_plugin(TAP, name, context, option="tap") for name in names)
+    taps = [cast("Tap", tap) for tap in made if tap is not None]
     heartbeat = core.config.observers.heartbeat_seconds
-    return EngineLoop(core, heartbeat, Taps(taps) if taps else None)
+    return EngineLoop(core, heartbeat, as_one(Tap, taps) if taps else None)
 
 
 def build_executor(factory: ExecutorFactory, context: ExecutorContext) -> Executor:

@@ -6,20 +6,10 @@ import msgspec
 
 
 class Obstacle(StrEnum):
-    """Why a step admitted no more of the requests that waited; empty if none did.
-
-    Attributes:
-        TOKEN_BUDGET: Its tokens were given out, or too few for an undivided prompt.
-        BATCH_SLOTS: The batch, or its part for further choices of a request, was full.
-        SHARE: Its share of a pipeline's requests or tokens was given out.
-        KV_BLOCKS: Too few KV blocks were free.
-        GATE: All that waited stood aside at gates.
-        PIPELINE: The first in line awaits the result of a step in flight.
-        SLEEP: The engine goes to sleep.
-    """
+    """Why a step admitted no more of the requests that waited; empty if none did."""
 
     NONE = ""
-    TOKEN_BUDGET = "token_budget"
+    TOKEN_BUDGET = "token_budget"  # noqa: S105 - none
     BATCH_SLOTS = "batch_slots"
     SHARE = "share"
     KV_BLOCKS = "kv_blocks"

@@ -1,4 +1,4 @@
-"""Recordings of `--record`: all that an engine gets and decides, enough to repeat it."""
+"""Recordings of `--record`: what an engine gets and decides, to repeat it."""
 
 from collections.abc import Sequence
 from contextlib import closing

@@ -63,13 +63,12 @@ class BatchAdmission:
         queues, external = lifecycle.queues, self._external
         waiting, running = queues.waiting.requests, queues.running.requests
         limit = self._config.max_num_seqs
-        while waiting:
-            if len(running) >= limit:
-                return Obstacle.BATCH_SLOTS
-            if len(builder.entries) >= share.requests:
-                return Obstacle.SHARE
-            if builder.budget <= 0:
-                return self._no_tokens(share)
+        while (
+            waiting
+            and builder.budget > 0
+            and len(builder.entries) < share.requests
+            and len(running) < limit
+        ):
             if (request := queues.next_waiting(now)) is None:
                 return Obstacle.BATCH_SLOTS if waiting else Obstacle.GATE
             if request.last_step > last_ended:
@@ -82,26 +81,30 @@ class BatchAdmission:
                 continue
             offer = NO_OFFER if external is None else external.offer(request, prefix)
             if offer.is_async:
+                num_tokens = 0
                 start = self._step_aside(queues, request, prefix, offer, now)
-                if start is FetchStart.NO_ROOM:
-                    return Obstacle.KV_BLOCKS
-                continue
-            missing = len(request.token_ids) - len(prefix) * self._cache.block_size
-            num_tokens = chunk(missing - offer.num_tokens, builder.budget, self._config)
-            if num_tokens == 0:
-                return self._no_tokens(share)
-            start = self._allocate(request, prefix, offer, num_tokens, now)
+            else:
+                missing = len(request.token_ids) - len(prefix) * self._cache.block_size
+                missing -= offer.num_tokens
+                if (num_tokens := chunk(missing, builder.budget, self._config)) == 0:
+                    break
+                start = self._allocate(request, prefix, offer, num_tokens, now)
             if start is FetchStart.NO_ROOM:
                 return Obstacle.KV_BLOCKS
-            if start is FetchStart.BEGUN:
+            if start is FetchStart.BEGUN and num_tokens:
                 self._run(lifecycle, request, num_tokens, now)
                 builder.add(request, num_tokens, ())
                 builder.admitted.append(request)
-        return Obstacle.NONE
+        return self._limit(queues, share) if waiting else Obstacle.NONE
 
-    def _no_tokens(self, share: Share) -> Obstacle:
-        is_part = share.tokens < self._config.tokens_per_step
-        return Obstacle.SHARE if is_part else Obstacle.TOKEN_BUDGET
+    def _limit(self, queues: RequestQueues, share: Share) -> Obstacle:
+        """Tells which limit of a step or of the batch has been reached."""
+        config = self._config
+        if len(queues.running.requests) >= config.max_num_seqs:
+            return Obstacle.BATCH_SLOTS
+        whole = config.max_num_seqs, config.tokens_per_step
+        is_whole = (share.requests, share.tokens) == whole
+        return Obstacle.TOKEN_BUDGET if is_whole else Obstacle.SHARE
 
     def _step_aside(
         self,

@@ -133,13 +133,11 @@ class Scheduler:
         for entry in builder.entries:
             computed = entry.request.num_computed_tokens + entry.num_tokens
             self._cache.cache_full_blocks(entry.request, computed)
-        if not queues.waiting.requests:
-            pass
-        elif has_preempted:
+        if has_preempted:
             builder.obstacle = Obstacle.KV_BLOCKS
-        elif self.is_held:
+        elif queues.waiting.requests and self.is_held:
             builder.obstacle = Obstacle.SLEEP
-        else:
+        elif queues.waiting.requests:
             builder.obstacle = self._admission.admit(
                 self._lifecycle, builder, share, last_ended=self._last_ended, now=now
             )

@@ -1,4 +1,4 @@
-"""Records what engines decide and compute, and reads it: flight recorder, `--record`."""
+"""Records what engines decide and compute: flight recorder, `--record`, readers."""
 
 from hookline_recording.reading import (
     EngineState,

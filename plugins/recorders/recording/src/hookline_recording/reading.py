@@ -4,6 +4,7 @@
 each with times of the engine's monotonic clock. Needs neither torch nor an engine.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -288,20 +289,19 @@ def _header(path: Path, data: bytes) -> Header:
         raise RecordingError(str(path), "not a recording of Hookline")
     _, version, length, checksum = PREFIX.unpack_from(data)
     body = data[PREFIX.size : PREFIX.size + length]
+    if crc32(body) != checksum:
+        raise RecordingError(str(path), "its header is damaged: wrong checksum")
     try:
-        if crc32(body) != checksum:
-            raise ValueError("wrong checksum")
-        if version > VERSION:
-            named = msgspec.msgpack.decode(body)
-            by = named.get("hookline") if isinstance(named, dict) else None
-            raise NewerRecordingError(
-                str(path), version, f", of Hookline {by}" if by else ""
-            )
-        return msgspec.msgpack.decode(body, type=Header)
-    except RecordingError:
-        raise
+        named: object = msgspec.msgpack.decode(body)
+        header = None if version > VERSION else msgspec.convert(named, Header)
     except (ValueError, RecursionError) as error:
         raise RecordingError(str(path), f"its header is damaged: {error}") from error
+    if header is None:
+        by = named.get("hookline") if isinstance(named, dict) else None
+        raise NewerRecordingError(
+            str(path), version, f", of Hookline {by}" if by else ""
+        )
+    return header
 
 
 def _frames(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -362,27 +362,27 @@ def _own(
 def _requests(
     records: list[Record], steps: list[RecordedStep]
 ) -> dict[int, RecordedRequest]:
-    found: dict[int, RecordedRequest] = {}
-
-    def of(request_id: int) -> RecordedRequest:
-        return found.setdefault(request_id, RecordedRequest())
-
+    found: defaultdict[int, RecordedRequest] = defaultdict(RecordedRequest)
     for each in records:
         if isinstance(each, schema.Arrived):
-            request = of(each.request_id)
+            request = found[each.request_id]
             if request.facts is None or not each.is_repeated:
                 request.facts = each
         elif isinstance(each, schema.Published) and each.events is not None:
-            events = each.events
-            for queued in events.queued:
-                of(queued.request_id).queued_at = queued.at
-            for scheduled in events.scheduled:
-                of(scheduled.request_id).scheduled.append(scheduled)
-            for preempted in events.preempted:
-                of(preempted.request_id).preempted.append(preempted)
-            for finished in events.finished:
-                of(finished.request_id).finished = finished
+            _take(each.events, found)
     for step in steps:
         for request_id in step.request_ids or ():
-            of(request_id).steps.append(step.number)
-    return found
+            found[request_id].steps.append(step.number)
+    return dict(found)
+
+
+def _take(events: schema.Events, found: defaultdict[int, RecordedRequest]) -> None:
+    """Adds what happened to requests to what is known of them."""
+    for queued in events.queued:
+        found[queued.request_id].queued_at = queued.at
+    for scheduled in events.scheduled:
+        found[scheduled.request_id].scheduled.append(scheduled)
+    for preempted in events.preempted:
+        found[preempted.request_id].preempted.append(preempted)
+    for finished in events.finished:
+        found[finished.request_id].finished = finished

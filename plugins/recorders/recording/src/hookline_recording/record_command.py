@@ -48,8 +48,9 @@ def run(argv: list[str]) -> int:
         path = _save(ring, arguments.output)
         recording = read_recording(path)
         say(
-            f"{path}: engine {recording.header.engine_index} of {recording.header.model}, "
-            f"{len(recording.steps)} steps, {recording.lost} damaged records"
+            f"{path}: engine {recording.header.engine_index} of "
+            f"{recording.header.model}, {len(recording.steps)} steps, "
+            f"{recording.lost} damaged records"
         )
     return 0
 
