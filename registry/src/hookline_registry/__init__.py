@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # who isolates a call needs no discovery, and no pluggy
     )
     from hookline_registry.failure_log import FailureLog
     from hookline_registry.fanout import Fanout
+    from hookline_registry.group import as_one
     from hookline_registry.guard import PluginGuard
     from hookline_registry.isolation import Failure, isolate
     from hookline_registry.kind import PluginKind

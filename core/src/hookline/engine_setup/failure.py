@@ -47,10 +47,10 @@ class FailureNotice:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool:
+    ) -> bool | None:
         if isinstance(error, Exception):
             self._on_failure(describe_failure(error))
-        return False
+        return None
 
 
 class FailureBarrier(FailureNotice):

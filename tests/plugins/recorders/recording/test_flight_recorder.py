@@ -22,7 +22,7 @@ from hookline.sampling_params import SamplingParams
 from hookline_recording import Recording, folder, read_recording, read_state, stores
 from hookline_recording.config import Content, RecordingConfig
 from hookline_recording.reading import NewerRecordingError, RecordingError
-from hookline_recording.saving import stalled_seconds
+from hookline_recording.saving import Saving, stalled_seconds
 from hookline_recording.schema import FRAME, HEADER_BYTES, MAGIC, PREFIX, VERSION
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import engine_request
@@ -314,4 +314,23 @@ def test_a_ring_is_on_by_default_in_a_process_of_its_own() -> None:
     assert loop_of(config).core.tap is None
     loop = loop_of(replace(config, in_process=False))
     assert loop.core.tap is not None
+    loop.close()
+
+
+def test_a_stall_is_saved_once(rings: Path) -> None:
+    """A step that takes too long is saved while it lasts, and no second time."""
+    loop = loop_of(config_with())
+    drive(loop, Add(engine_request(1, [3] * 20, 30)), turns=4)
+    state = read_state(the_ring(rings))
+    saving = Saving(keep=5, stall_seconds=10.0)
+
+    assert saving.look(state.at + 10_000_000_000) == []
+    (saved,) = saving.look(state.at + 12_000_000_000)
+    assert saving.look(state.at + 13_000_000_000) == []
+
+    assert read_recording(saved).steps[-1].number == state.steps
+    assert saving.save_unasked("failure") == []
+    assert len(saving.save("asked")) == 1
+    saving.forget(0)
+    assert not list(rings.glob("*.ring"))
     loop.close()
