@@ -9,6 +9,7 @@ from hookline.engine.commands import Add, Command, EngineMessage, Finish
 from hookline.engine.engine_core import EngineCore, Tap
 from hookline.engine.engine_loop import EngineLoop
 from hookline.engine.worker.executor import Executor
+from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest
 from hookline.stats.step_work import Obstacle
@@ -127,7 +128,11 @@ def test_a_tap_gets_commands_plans_results_and_outputs_in_order() -> None:
 
     assert [each for _, each in tap.commands] == commands
     assert [plan for _, plan in tap.plans] == [plan for _, plan, _ in tap.results]
-    records = [each.record for each in tap.outputs if getattr(each, "record", None)]
+    records = [
+        each.record
+        for each in tap.outputs
+        if isinstance(each, StepOutput) and each.record is not None
+    ]
     assert [each.step for each in records] == [plan.step for _, plan in tap.plans]
     assert [each.scheduled_at for each in records] == [at for at, _ in tap.plans]
     assert [each.executed_at for each in records] == [at for at, _, _ in tap.results]

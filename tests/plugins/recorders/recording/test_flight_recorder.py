@@ -118,7 +118,7 @@ def test_a_ring_has_what_clients_wrote_only_with_tokens(
 ) -> None:
     """Neither a stop string nor the prompt's tokens are in it below that."""
     prompt = [54321] * 32
-    params = SamplingParams(max_tokens=2, stop=MARKER)
+    params = SamplingParams(max_tokens=2, stop=(MARKER,))
     request = msgspec.structs.replace(engine_request(1, prompt), params=params)
     loop = loop_of(config_with(flight_recorder_content=content))
 
@@ -293,8 +293,8 @@ def test_a_ring_leaves_half_of_a_small_place(
     """As in a container with 64 MB of shared memory, which others need, too."""
     real = os.statvfs
 
-    def small(path: object) -> object:
-        found = real(path)  # type: ignore[call-overload]
+    def small(path: str) -> object:
+        found = real(path)
         return type("Small", (), {"f_bavail": 256, "f_frsize": 4096, "real": found})()
 
     monkeypatch.setattr(os, "statvfs", small)
@@ -308,7 +308,10 @@ def test_a_ring_leaves_half_of_a_small_place(
 
 def test_a_ring_is_on_by_default_in_a_process_of_its_own() -> None:
     """An engine in its caller's process has none unless it is asked for."""
-    sections = {"recording": RecordingConfig(), "simulated": SimulationConfig()}
+    sections: dict[str, object] = {
+        "recording": RecordingConfig(),
+        "simulated": SimulationConfig(),
+    }
     config = replace(config_with(), sections=sections)
 
     assert loop_of(config).core.tap is None

@@ -1,5 +1,6 @@
 """Recordings of `--record`: what an engine gets and decides, to repeat it."""
 
+import os
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -29,7 +30,7 @@ from hookline.transport.engine_client import EngineDied
 from hookline_process_engine.capabilities import EngineReplaced
 from hookline_process_engine.process_client import ProcessClient
 from hookline_process_engine.supervision.config import SupervisionConfig
-from hookline_recording import Recording, read_recording, ring, schema
+from hookline_recording import Recording, read_recording, schema
 from hookline_recording.config import MIB, RecordingConfig
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
@@ -73,7 +74,11 @@ def drive(loop: EngineLoop, commands: Sequence[Command], turns: int = 40) -> Non
     """Gives a command every other turn."""
     for turn in range(turns):
         given = list(commands[turn // 2 : turn // 2 + 1] if turn % 2 == 0 else [])
-        loop.run_once(lambda _, given=given: given.pop() if given else None, 0.0)
+
+        def receive(_: float, given: list[Command] = given) -> Command | None:
+            return given.pop() if given else None
+
+        loop.run_once(receive, 0.0)
 
 
 def commands_of(recording: Recording) -> list[tuple[int, Command]]:
@@ -225,7 +230,7 @@ def test_a_recording_ends_whole_where_the_disk_is_full(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ring.os, "posix_fallocate", full)
+    monkeypatch.setattr(os, "posix_fallocate", full)
     drive(loop, adds, turns=2000)
     loop.close()
 

@@ -41,8 +41,8 @@ def run(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     source = arguments.source
     if source is not None and source.startswith(("http://", "https://")):
-        for path in _ask(source, arguments.api_key):
-            say(f"the server saved {path}")
+        for saved in _ask(source, arguments.api_key):
+            say(f"the server saved {saved}")
         return 0
     for ring in _rings(source):
         path = _save(ring, arguments.output)

@@ -38,12 +38,14 @@ class Store(Protocol):
     """Where records go.
 
     Attributes:
-        written: Bytes of all records so far.
         key_frame_bytes: Bytes after which records need a key frame.
     """
 
-    written: int
     key_frame_bytes: int
+
+    @property
+    def written(self) -> int:
+        """Bytes of all records so far."""
 
     def write(self, number: int, body: bytes) -> None:
         """Writes a record; nothing may be waited for."""

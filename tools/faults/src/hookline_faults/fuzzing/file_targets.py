@@ -133,7 +133,7 @@ def _kv_file(folder: Path) -> Target:
 
 def _recording(folder: Path) -> Target:
     path = folder / "recording"
-    sections = {"recording": RecordingConfig(record=str(path))}
+    sections: dict[str, object] = {"recording": RecordingConfig(record=str(path))}
     core = build_core(replace(_simulated(), sections=sections), SystemClock())
     tap = build_loop(core).core.tap
     assert tap is not None
