@@ -4,8 +4,7 @@ usage: python benchmarks/gpu_neighbours.py [--engines 2] [--out FILE.json]
 
 Starts `hookline serve --data-parallel-size 2 --device cuda` with a small random model,
 sends requests at once, and reads from /metrics how many tokens each engine generated.
-Fails if an engine has answered no request. A note in the results file tells what each
-engine did.
+Fails if an engine answered no request. The results file lists what each engine did.
 """
 
 import argparse

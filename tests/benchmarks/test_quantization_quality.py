@@ -16,6 +16,7 @@ def assert_are_within_bounds(found: dict[str, tuple[float, float]]) -> None:
         assert 0 < divergence < most
 
 
+@pytest.mark.slow
 def test_quantized_weights_lose_little() -> None:
     """Perplexity and divergence from bfloat16 stay within bounds, without kernels."""
     assert_are_within_bounds(measure_quality("demo", 512, may_compile=False))

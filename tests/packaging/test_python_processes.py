@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hookline_testing.structure.sources import parsed
+from hookline_testing.structure.sources import called, parsed
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = (
@@ -41,7 +41,7 @@ def sources(*folders: str) -> Iterator[Path]:
 
 
 def names_interpreter(path: Path) -> bool:
-    return any(
+    return "executable" in path.read_text("utf-8") and any(
         isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.executable"
         for node in ast.walk(parsed(path))
     )
@@ -52,12 +52,11 @@ def starts_processes(path: Path) -> bool:
     names = {
         ast.unparse(node.func).rpartition(".")[::2]
         for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Call)
+        if isinstance(node, ast.Call) and called(node) in STARTERS
     }
     return any(
         module.rpartition(".")[2] in {"subprocess", "asyncio", "os"}
-        and name in STARTERS
-        for module, name in names - {("asyncio", "run")}
+        for module, _ in names - {("asyncio", "run")}
     )
 
 

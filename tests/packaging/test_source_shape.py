@@ -11,7 +11,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from hookline_testing.structure.sources import parsed
+from hookline_testing.structure.sources import called, parsed
 
 ROOT = Path(__file__).parents[2]
 MOST_FILE_LINES = 400
@@ -190,8 +190,8 @@ def completed(
             continue
         for target in node.targets:
             if isinstance(target, ast.Name):
-                called = node.value.func if isinstance(node.value, ast.Call) else None
-                kind = "" if called is None else ast.unparse(called)
+                made_by = node.value.func if isinstance(node.value, ast.Call) else None
+                kind = "" if made_by is None else ast.unparse(made_by)
                 made[target.id].add(owner if kind == "cls" else kind)
             value = target.value if isinstance(target, ast.Attribute) else None
             if isinstance(value, ast.Name) and isinstance(target, ast.Attribute):
@@ -251,8 +251,7 @@ def tasks_left(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str
     for node in ast.walk(function):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
-        called = ast.unparse(node.value.func).rpartition(".")[2]
-        if called not in {"create_task", "ensure_future"}:
+        if called(node.value) not in {"create_task", "ensure_future"}:
             continue
         names = [each.id for each in node.targets if isinstance(each, ast.Name)]
         if len(names) == len(node.targets):  # else it is an attribute, too

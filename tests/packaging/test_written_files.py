@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookline_testing.structure.sources import parsed
+from hookline_testing.structure.sources import called, parsed
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = (
@@ -36,7 +36,7 @@ THE_FUNCTION = "processes/src/hookline_processes/private_files.py"
 
 def writes(call: ast.Call) -> bool:
     """Whether a call can open a file for writing."""
-    name = ast.unparse(call.func).rpartition(".")[2]
+    name = called(call)
     if name in WRITERS or (name in METHODS and isinstance(call.func, ast.Attribute)):
         return True
     if name not in {"open", "fdopen"}:

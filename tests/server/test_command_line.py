@@ -216,7 +216,10 @@ UNKNOWN = '{"method": "nothing", "num_speculative_tokens": 2}'
         ),
         (["generate", "--prompt=x", f"--speculative-config={UNKNOWN}"], "installed:"),
         (
-            ["serve", "--async-scheduling", f"--speculative-config={UNKNOWN}"],
+            [
+                *("serve", "--in-process", "--async-scheduling"),
+                f"--speculative-config={UNKNOWN}",
+            ],
             "cannot be combined with async-scheduling",
         ),
         (["serve", "--config", "/nonexistent.yaml"], "cannot read"),

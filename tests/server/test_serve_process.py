@@ -326,6 +326,7 @@ def test_signal_while_loading_ends_in_order() -> None:
     assert status == 0
 
 
+@pytest.mark.slow
 def test_engine_death_is_reported() -> None:
     """
     When the engine process dies, its open requests end with an error, readiness is

@@ -147,7 +147,7 @@ def test_experts_are_whole_by_a_short_name() -> None:
         ("--speculative-config.a=1 --speculative-config.a+=1", "a is not a list"),
         ("--speculative-config x --speculative-config.a=1", "'x' is not a JSON object"),
         (
-            "--speculative-config.methods x",
+            "--in-process --speculative-config.methods x",
             "unknown key 'methods'; did you mean method?",
         ),
         ("a --max-tenant 3", "--max-tenant; did you mean --max-tenants?"),

@@ -17,8 +17,8 @@ _SIMILARITY = 0.92
 """Minimum similarity of a misspelt group; the real groups' names are less similar."""
 
 
-_Path = tuple[tuple[str, tuple[int, int]], ...]
-"""Folders of the import path, each with what changes when it does."""
+_Folder = tuple[str, tuple[int, int]]
+"""A folder of the import path, with what changes when it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,9 @@ def installed(group: str) -> tuple[InstalledPlugin, ...]:
 def all_installed(group: str) -> tuple[InstalledPlugin, ...]:
     """Lists a group's plugins, sorted by name, also those that may not be used."""
     found: dict[tuple[str, str], InstalledPlugin] = {}
-    for plugin in _described(_state_of_path(), group):
-        found.setdefault((plugin.name, _normal(plugin.distribution)), plugin)
+    for folder in _folders():
+        for plugin in _described(folder, group):
+            found.setdefault((plugin.name, _normal(plugin.distribution)), plugin)
     return tuple(found[key] for key in sorted(found))
 
 
@@ -86,23 +87,25 @@ def find(group: str, name: str) -> InstalledPlugin:
 
 def misspelt(group: str) -> tuple[InstalledPlugin, ...]:
     """Lists the plugins of groups whose names are nearly that of a group."""
-    path = _state_of_path()
+    folders = _folders()
     return tuple(
         plugin
-        for other in _similar_groups(path, group)
-        for plugin in _described(path, other)
+        for other in _similar_groups(folders, group)
+        for folder in folders
+        for plugin in _described(folder, other)
     )
 
 
-def _state_of_path() -> _Path:
-    """Changes when a distribution is installed on the import path or removed from it.
+def _folders() -> tuple[_Folder, ...]:
+    """Lists the folders of the import path, each with what changes when it does.
 
-    What was read is kept as long: the start of an engine asks a dozen times, and each
-    reading opens a file of every distribution. Nothing is installed in the working
-    directory, which an interactive Python has on its path.
+    What was read of a folder is kept until a distribution is installed there or
+    removed: the start of an engine asks a dozen times, and each reading opens a file of
+    every distribution. Nothing is installed in the working directory, which an
+    interactive Python has on its path.
     """
     folders = (each for each in sys.path if os.path.isabs(each))  # noqa: PTH117
-    return tuple((folder, _state(folder)) for folder in folders)
+    return tuple((folder, _state(folder)) for folder in dict.fromkeys(folders))
 
 
 def _state(folder: str) -> tuple[int, int]:
@@ -112,28 +115,26 @@ def _state(folder: str) -> tuple[int, int]:
     return 0, 0
 
 
-@lru_cache(maxsize=1)
-def _entry_points(path: _Path) -> tuple[EntryPoint, ...]:
-    folders = [*dict.fromkeys(folder for folder, _ in path)]
-    found = distributions(path=folders)
-    entries = [entry for each in found for entry in each.entry_points]
-    return tuple(sorted(entries, key=lambda entry: entry.group))
+@lru_cache(maxsize=256)
+def _entry_points(folder: _Folder) -> tuple[EntryPoint, ...]:
+    found = distributions(path=[folder[0]])
+    return tuple(entry for each in found for entry in each.entry_points)
 
 
 @lru_cache(maxsize=64)
-def _similar_groups(path: _Path, group: str) -> tuple[str, ...]:
+def _similar_groups(folders: tuple[_Folder, ...], group: str) -> tuple[str, ...]:
+    groups = {entry.group for each in folders for entry in _entry_points(each)}
     return tuple(
         other
-        for other in sorted({entry.group for entry in _entry_points(path)})
+        for other in sorted(groups)
         if other != group and SequenceMatcher(None, other, group).ratio() >= _SIMILARITY
     )
 
 
-@lru_cache(maxsize=64)
-def _described(path: _Path, group: str) -> tuple[InstalledPlugin, ...]:
-    return tuple(
-        _describe(entry) for entry in _entry_points(path) if entry.group == group
-    )
+@lru_cache(maxsize=8192)
+def _described(folder: _Folder, group: str) -> tuple[InstalledPlugin, ...]:
+    entries = _entry_points(folder)
+    return tuple(_describe(entry) for entry in entries if entry.group == group)
 
 
 def _hint(group: str, name: str) -> str:

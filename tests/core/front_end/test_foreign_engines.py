@@ -2,8 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -81,14 +79,6 @@ ACTS = {
     "output": ("finished", "output_tokens=-1"),
     "cause": ("finished", "cause=None"),
 }
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[PluginSite]:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    with PluginSite(folder) as made:
-        yield made
 
 
 @pytest.mark.parametrize("act", ACTS)

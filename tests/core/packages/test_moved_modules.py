@@ -36,6 +36,7 @@ def test_modules_inside_have_moved_along() -> None:
     assert module is importlib.import_module("hookline_server.reply_parsing.reader")
 
 
+@pytest.mark.slow
 def test_only_old_names_need_the_list_of_them() -> None:
     """An engine that starts does not read it."""
     code = (

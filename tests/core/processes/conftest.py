@@ -1,8 +1,7 @@
 """Engines in separate processes, and a recording logger."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
@@ -22,13 +21,10 @@ StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[PluginSite]:
+def site(site: PluginSite) -> PluginSite:
     """On the import path for the length of a test; holds the logger `recorder`."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    with PluginSite(folder) as site:
-        site.install_recorder()
-        yield site
+    site.install_recorder()
+    return site
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.engine.commands import Add
@@ -15,6 +17,7 @@ from hookline_testing.simulation import engine_request
 WAIT_SECONDS = 20.0
 
 
+@pytest.mark.slow
 def test_costs_and_phases_cross_the_boundary(llama: Oracle) -> None:
     """The facts are the engine's own, and the start of its process is around them."""
     config = EngineConfig(

@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {59: "366ebf2f5ef1ac38300204ea24b4dc3a8a55dc16519877bc4106e3d21d22b10e"}
+DIGESTS = {60: "f439f6a95917bd8a603cdb55be21bf19570c4552d7684e39fe02835d875cf78f"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

@@ -34,6 +34,7 @@ def test_a_model_is_refused(*, in_process: bool) -> None:
         LLM("demo", in_process=in_process)
 
 
+@pytest.mark.slow
 def test_a_server_ends_with_one_clear_line() -> None:
     """It says what to install, and shows no traceback."""
     command = [sys.executable, "-m", "hookline_server", "serve", "--port", "0"]

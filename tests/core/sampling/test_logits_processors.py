@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -98,14 +98,6 @@ REASONS = {
     "poisoning": "it left no finite maximum: no token can be sampled",
     "exiting": "SystemExit: 3",
 }
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[PluginSite]:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    with PluginSite(folder) as made:
-        yield made
 
 
 def install(site: PluginSite, name: str, source: str, kind: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.essential import essential
 from hookline_testing.own_time import Deadline
 
 PROMPT = "def read_lines(path):\n    " * 12
@@ -100,6 +101,7 @@ def are_gone(pids: list[int]) -> bool:
     return not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
+@pytest.mark.slow
 def test_demo_reports_why_it_ends(tmp_path: Path) -> None:
     """What an instance complained of is the command's one error, and its status 1."""
     with demo(tmp_path, "--model", "there-is-none") as running:
@@ -140,10 +142,12 @@ def test_demo_from_begin_to_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", essential([signal.SIGTERM, signal.SIGINT], signal.SIGINT)
+)
 def test_signal_ends_all(tmp_path: Path, number: signal.Signals) -> None:
     """Nothing is left of the three, and that is no error."""
-    with demo(tmp_path, "--num-kv-blocks=256") as running:
+    with demo(tmp_path, "--executor=simulated") as running:
         running.wait_until_ready()
         pids = running.instances()
         running.process.send_signal(number)

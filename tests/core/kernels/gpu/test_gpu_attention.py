@@ -176,7 +176,7 @@ def test_prompts_of_many_tiles(window: int | None, device: torch.device) -> None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("window", [None, 130, 700])
+@pytest.mark.parametrize("window", essential([None, 130, 700], 130))
 @pytest.mark.parametrize("num_splits", essential([1, 2, 3, 8], 3))
 def test_any_number_of_splits_gives_the_same(
     num_splits: int, window: int | None, dtype: torch.dtype, device: torch.device

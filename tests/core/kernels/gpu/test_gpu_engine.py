@@ -38,7 +38,7 @@ from hookline_testing.oracle import Oracle, make_oracle
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.proposers import ScriptedProposer, WatchingProposer
 
-TOKENS = 4
+TOKENS = 3
 GREEDY = SamplingParams(temperature=0.0, max_tokens=TOKENS)
 PROMPTS = [list(range(3, 3 + length)) for length in (1, 5, 17, 33, 2)]
 """More than there are rows, and one of more tokens than a step has."""
@@ -180,6 +180,7 @@ def test_graphs_give_the_oracles_tokens(
 AHEAD = replace(BASE, scheduler=replace(BASE.scheduler, async_scheduling=True))
 
 
+@pytest.mark.slow
 def test_steps_started_ahead_give_the_oracles_tokens(
     oracle: Oracle, serve: Serve, recorder: Recorder
 ) -> None:

@@ -31,6 +31,7 @@ from hookline_shared_storage import (
     worker_side,
 )
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.poisoned_model import NAN_TOKEN, poisoned_copy
@@ -280,7 +281,7 @@ def test_engines_share_what_was_computed(
     assert transfers_of(loading).loaded_bytes == 5 * 4 * 8
 
 
-@pytest.mark.parametrize("load_async", [False, True])
+@pytest.mark.parametrize("load_async", essential([False, True], False))
 @pytest.mark.parametrize("damage", sorted(DAMAGES))
 def test_damaged_files_cost_no_token(
     site: PluginSite, tmp_path: Path, damage: str, *, load_async: bool

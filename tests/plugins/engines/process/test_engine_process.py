@@ -190,6 +190,7 @@ def test_a_config_error_keeps_its_type(llama: Oracle) -> None:
     assert found.value.option == "max-model-len"
 
 
+@pytest.mark.slow
 def test_a_model_error_keeps_its_type(llama: Oracle, tmp_path: Path) -> None:
     """The model and the reason come back from the process."""
     for file in llama.folder.iterdir():

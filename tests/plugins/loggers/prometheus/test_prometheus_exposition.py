@@ -71,7 +71,9 @@ def test_scrape_gets_an_accepted_format(
     assert answered == content_type
 
 
-@pytest.mark.parametrize("accept", VARIANTS)
+@pytest.mark.parametrize(
+    "accept", {page: each for each, page in VARIANTS.items()}.values()
+)
 def test_names_come_out_right_in_every_variant(
     fed: PrometheusLogger, scrape: Scrape, parse: Parse, accept: str
 ) -> None:

@@ -294,6 +294,7 @@ def test_a_wrong_sampler_is_found_out(wrong: Callable[..., KernelVerified]) -> N
     assert p_value(counts, SETTINGS["all"]) < LEAST_P
 
 
+@pytest.mark.slow
 def test_a_draft_that_is_kept_too_often_is_found_out() -> None:
     """The check fails where one certain draft in fifty is accepted for free."""
     params = SETTINGS["plain"]

@@ -14,6 +14,7 @@ from hookline.stats.scheduler_stats import Residue
 from hookline_drafting import Proposer, SpeculativeConfig
 from hookline_drafting.guard import ProposerGuard
 from hookline_testing.cache_check import CacheCheckingExecutor
+from hookline_testing.essential import essential
 from hookline_testing.proposers import RandomProposer, ScriptedProposer
 from hookline_testing.simulation import (
     VOCAB_SIZE,
@@ -110,7 +111,14 @@ def check_step(core: EngineCore, output: StepOutput, budget: int) -> None:
 @pytest.mark.parametrize("kind", ["right", "half-right", "random"])
 @pytest.mark.parametrize(
     ("stages", "seed"),
-    [*((1, seed) for seed in range(25)), *((2 + seed % 3, seed) for seed in range(15))],
+    essential(
+        [
+            *((1, seed) for seed in range(25)),
+            *((2 + seed % 3, seed) for seed in range(15)),
+        ],
+        *((1, seed) for seed in range(9)),
+        *((2 + seed % 3, seed) for seed in range(6)),
+    ),
 )
 def test_traffic_is_left_as_it_is(stages: int, seed: int, kind: str) -> None:
     """Tokens, blocks and ends are right with tiny pools, budgets and wrong drafts.

@@ -244,6 +244,7 @@ def test_llm_takes_a_mapping() -> None:
         LLM(executor="simulated", speculative_config={**GOOD, "method": "nothing"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniproc", "simulated"])
 def test_engine_process_reports_the_error(name: str) -> None:
     """A configuration error in another process is the same error here."""

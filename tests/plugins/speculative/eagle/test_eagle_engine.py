@@ -161,7 +161,7 @@ def test_right_guesses_are_accepted(
     assert sum(output.outputs[0].accepted_tokens for output in outputs) > 0
 
 
-@pytest.mark.parametrize("drafts", [1, 9, 30])
+@pytest.mark.parametrize("drafts", essential([1, 9, 30], 9))
 def test_drafts_may_go_beyond_a_request_s_blocks(
     drafts: int, llama: Oracle, head_folder: Path
 ) -> None:
@@ -203,6 +203,7 @@ def test_head_of_another_model_ends_the_start(
         LLM.from_config(config_for(llama.folder, tmp_path / "narrow", "batched"))
 
 
+@pytest.mark.slow
 def test_demo_model_brings_a_head() -> None:
     """It is found without being named, and right more often than not."""
     chosen = {"method": "eagle", "num_speculative_tokens": 4, "timeout_seconds": 60}

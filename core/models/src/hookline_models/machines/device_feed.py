@@ -12,7 +12,6 @@ import torch
 from hookline.engine.decoder.forward_batch import ForwardBatch
 from hookline.engine.worker.input_batch import Int64, StepInputs
 from hookline_kernels.gpu.graph_sizes import GraphSizes
-from hookline_kernels.gpu.kept_tokens import take_kept
 from hookline_models.machines.host_feed import count_decodes, one_by_one
 
 NOWHERE = -1
@@ -80,6 +79,9 @@ class DeviceFeed:
         tables = self._tables[:height, :width]
         tables.copy_(packed.view(height, width))
         if inputs.token_ids.min() < 0:
+            # Imported here: engines on CPUs import this module, but not Triton.
+            from hookline_kernels.gpu.kept_tokens import take_kept  # noqa: PLC0415
+
             take_kept(token_ids, self._kept)
         return ForwardBatch(
             token_ids=token_ids,

@@ -1,4 +1,4 @@
-"""Samples the tokens of a step, and tells whose they are."""
+"""Samples the tokens of a step and assigns them to requests."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -19,6 +19,8 @@ from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 from hookline_testing.rank_pids import rank_pids
 
+pytestmark = pytest.mark.slow
+
 PROMPTS = [[5, 6, 7], [8, 9, 10, 11, 12], [5, 6, 7, 5, 6, 7, 5, 6]]
 MANY = {
     "greedy": SamplingParams(
@@ -73,14 +75,12 @@ def test_facts_name_the_executor_in_use(ranks_llm: LLM, llm: LLM) -> None:
     assert "import torch" in {each.name for each in ranks_llm.front_end.facts.startup}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("option", essential(OPTIONS))
 def test_options_work_with_ranks(llama: Oracle, llm: LLM, option: str) -> None:
     """Tokens do not depend on them."""
     assert started(llama.folder, **{option: OPTIONS[option]}) == tokens(llm)
 
 
-@pytest.mark.slow
 def test_errors_of_a_rank_are_the_engines_own(llama: Oracle, tmp_path: Path) -> None:
     """Of the same kind as in this process, and no rank is left behind."""
     before = rank_pids(os.getpid())
@@ -96,7 +96,6 @@ def test_errors_of_a_rank_are_the_engines_own(llama: Oracle, tmp_path: Path) -> 
     assert rank_pids(os.getpid()) == before
 
 
-@pytest.mark.slow
 def test_the_death_of_a_rank_ends_the_engine(llama: Oracle) -> None:
     """The error names the rank and what happened to it."""
     before = rank_pids(os.getpid())

@@ -107,6 +107,15 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
+def called(call: ast.Call) -> str:
+    """Returns the last name of what is called; empty if it has none."""
+    match call.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case _:
+            return ""
+
+
 def read_sources(root: Path) -> Sources:
     """Reads all import packages of a checkout, its tools included."""
     modules = [module for folder in _packages(root) for module in _modules(folder)]
