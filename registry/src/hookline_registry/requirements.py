@@ -23,7 +23,7 @@ def unmet(project: str, plugin: InstalledPlugin) -> str | None:
         all is told by the import that fails.
     """
     for text in plugin.requires:
-        if not text.startswith(project):
+        if not text.startswith(project) or "extra ==" in text:
             continue
         if (found := _conflict(text)) is not None:
             name, present, wanted = found
@@ -53,7 +53,7 @@ def _conflict(text: str) -> tuple[str, str, str] | None:
     except InvalidRequirement:
         return None
     present = _version(wanted.name)
-    if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+    if wanted.marker is not None and not wanted.marker.evaluate():
         return None
     if not present or wanted.specifier.contains(present, prereleases=True):
         return None

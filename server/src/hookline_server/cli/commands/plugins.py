@@ -33,9 +33,8 @@ def run(argv: list[str]) -> int:
                     "not installed (pip install hookline-testing)"
                 )
             return command.run(rest)
-        case ["list", *rest]:
+        case ["list", *rest] | rest:
             return _list(rest)
-    return _list(argv)
 
 
 def _list(argv: list[str]) -> int:

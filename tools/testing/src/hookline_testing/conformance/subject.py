@@ -18,7 +18,9 @@ from hookline_registry.discovery import find
 
 T = TypeVar("T")
 UNKNOWN = "no_such_option"
-_SECONDS = 60.0
+_OWN = (bytes, bytearray)
+"""Types that are not spelt as text."""
+_SECONDS = 600.0
 """Time after which a call is taken to hang."""
 
 
@@ -71,8 +73,9 @@ class Subject:
         if make is None:
             self.fault(f"it has no hook {self.kind.hook}")
             return None
-        made = self.call(self.kind.hook, make, **arguments)
+        made = isolate(make, **arguments)  # in this thread, as a server does
         if isinstance(made, Failure):
+            self.raised(self.kind.hook, made)
             return None
         if made is None:
             self.fault(f"{self.kind.hook} returned None", self.factory)
@@ -126,9 +129,13 @@ class Subject:
             return Failure(TimeoutError(name))
         outcome = results[0]
         if isinstance(outcome, Failure):
-            place = self._place(outcome.error)
-            self.faults.append(f"{name} raised {outcome.summary}{place}")
+            self.raised(name, outcome)
         return outcome
+
+    def raised(self, name: str, outcome: Failure) -> None:
+        """Notes an exception, with the author's line that it came from."""
+        place = self._place(outcome.error)
+        self.faults.append(f"{name} raised {outcome.summary}{place}")
 
     def has(self, made: object, protocol: type) -> bool:
         """Whether an object has all members of a Protocol; each other is a fault."""
@@ -152,7 +159,8 @@ class Subject:
                 self._not(value, kind, what, code)
                 return False
             value = {each.name: getattr(value, each.name) for each in fields(kind)}
-        found = isolate(lambda: msgspec.convert(value, cast("type[object]", kind)))
+        wanted = cast("type[object]", kind)
+        found = isolate(lambda: msgspec.convert(value, wanted, builtin_types=_OWN))
         if not isinstance(found, Failure):
             return True
         if isinstance(found.error, msgspec.ValidationError):

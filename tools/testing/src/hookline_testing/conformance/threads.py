@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from hookline_testing.conformance.subject import Subject
 
-_SECONDS = 5.0
+JOIN_SECONDS = 5.0
 
 
 @contextmanager
@@ -17,7 +17,7 @@ def check_threads(subject: Subject) -> Iterator[None]:
     for thread in set(threading.enumerate()) - before:
         if thread.daemon:
             continue
-        thread.join(_SECONDS)
+        thread.join(JOIN_SECONDS)
         if thread.is_alive():
             subject.fault(
                 f"its thread {thread.name!r} goes on after its last call: end it "

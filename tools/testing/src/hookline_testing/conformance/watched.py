@@ -10,14 +10,14 @@ class Watched:
 
     Attributes:
         kind: The object's class.
-        errors: The first exception of each method, in one line.
+        errors: The first exception of each method.
     """
 
     def __init__(self, inner: object) -> None:
         self._inner = inner
         self._values: dict[str, list[object]] = {}
         self.kind = type(inner)
-        self.errors: dict[str, str] = {}
+        self.errors: dict[str, Failure] = {}
 
     def values(self, method: str) -> Sequence[object]:
         """Returns what a method has returned, in order."""
@@ -33,8 +33,7 @@ class Watched:
         def call(*given: object, **named: object) -> object:
             outcome = isolate(method, *given, **named)
             if isinstance(outcome, Failure):
-                place = f" ({outcome.place})" if outcome.place else ""
-                self.errors.setdefault(name, f"{outcome.summary}{place}")
+                self.errors.setdefault(name, outcome)
                 raise outcome.error
             self._values.setdefault(name, []).append(outcome)
             return outcome

@@ -43,7 +43,7 @@ def check(subject: Subject) -> None:
     ran = subject.call("the run of an engine", _run, scheduler, worker)
     for side in (scheduler, worker):
         for name, error in side.errors.items():
-            subject.fault(f"{name} raised {error}", getattr(side.kind, name, None))
+            subject.raised(name, error)
     if not isinstance(ran, Failure):
         _check_values(subject, scheduler, worker)
 

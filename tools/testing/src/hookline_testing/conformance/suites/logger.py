@@ -1,6 +1,6 @@
 """Stat loggers: hooks in their lane, pages in other threads, options."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from hookline import hookspecs
 from hookline.config import EngineConfig, ExecutorConfig, ObserverConfig
@@ -47,14 +47,12 @@ def check(subject: Subject) -> None:
 def tell(subject: Subject, names: list[str]) -> None:
     """Tells registered plugins all that can happen, in one thread and in order."""
     callers = subject.registry.callers(names)
-    told = subject.call("its lane", lambda: list(_tell(callers)))
-    if not isinstance(told, Failure):
-        for hook, problem in told:
-            subject.fault(problem, _function(subject, names, hook))
+    subject.call("its lane", _tell, subject, callers)
 
 
-def _tell(callers: Mapping[str, tuple]) -> Iterator[tuple[str, str]]:
-    """Tells what happens, in the order in which it does; yields problems."""
+def _tell(
+    subject: Subject, callers: Mapping[str, Sequence[Callable[..., object]]]
+) -> None:
     broken: set[str] = set()
     for hook, payload in payloads():
         before = repr(payload)
@@ -62,24 +60,15 @@ def _tell(callers: Mapping[str, tuple]) -> Iterator[tuple[str, str]]:
             outcome = isolate(call, **{_argument(hook): payload})
             if isinstance(outcome, Failure) and hook not in broken:
                 broken.add(hook)
-                place = f" ({outcome.place})" if outcome.place else ""
-                yield hook, f"{hook} raised {outcome.summary}{place}: it is counted"
+                subject.raised(hook, outcome)
         if repr(payload) != before and hook not in broken:
             broken.add(hook)
-            yield hook, f"{hook} changed its argument, which other loggers get too"
+            subject.fault(f"{hook} changed its argument, which other loggers get too")
 
 
 def _argument(hook: str) -> str:
     function = getattr(hookspecs, hook)
     return str(function.__code__.co_varnames[0])
-
-
-def _function(subject: Subject, names: list[str], hook: str) -> object:
-    for name in reversed(names):
-        plugin = subject.registry.plugin(name)
-        if hook in subject.registry.hooks_of(name):
-            return getattr(plugin, hook, None)
-    return None
 
 
 def _check_options(subject: Subject, given: Mapping[str, str]) -> None:

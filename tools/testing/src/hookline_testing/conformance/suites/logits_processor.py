@@ -38,7 +38,8 @@ def check(subject: Subject) -> None:
     subject.typed(processor.needs_prepare, bool, "needs_prepare", type(made))
     batch = InputBatch(_ROWS, 16, 4)
     rows: list[int] = []
-    for number, given in enumerate(({}, {subject.name: [1]}, {subject.name: 1}), 1):
+    cases: list[dict[str, object]] = [{}, {subject.name: [1]}, {subject.name: 1}]
+    for number, given in enumerate(cases, 1):
         sequence = _sequence(number, given)
         row = batch.admit(sequence)
         applies = subject.call("admit", processor.admit, row, sequence)

@@ -30,7 +30,8 @@ class SampleProposer:
         """Has no state of single requests."""
 
     def _draft(self, request: DraftRequest) -> Drafts:
-        *_, first, second, last = [-1, -1, *request.token_ids.tolist()]
+        text: list[int] = request.token_ids.tolist()
+        first, second, last = [-1, -1, *text][-3:]
         self._after[first, second] = last
         drafts: list[int] = []
         while len(drafts) < request.max_drafts and (second, last) in self._after:

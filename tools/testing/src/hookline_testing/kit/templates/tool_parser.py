@@ -22,7 +22,7 @@ class SampleParser(SteppedToolParser):
         """Yields the parts of the reply; runs on the server's event loop."""
         while (marker := (yield from self.content_until(CALL))) is not None:
             name = yield from self.reader.before(SPACE)
-            if name not in self.tools:
+            if name is None or name not in self.tools:
                 yield self.not_a_call(marker)
                 continue
             yield from self.reader.skip_space()
