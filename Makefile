@@ -83,7 +83,7 @@ imports: $(VENV)/installed-dev  ## Check which package imports which
 bench: $(VENV)/installed-dev  ## Run the benchmarks
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
-bench-compare: $(VENV)/installed-dev  ## Hold the nightly benchmarks against a commit: BASE=main ARGS='--pairs 5'
+bench-compare: $(VENV)/installed-dev  ## Hold the nightly benchmarks against a commit: BASE=main ARGS=--quick
 	@$(BIN)/python benchmarks/bench_compare.py $(BASE) $(ARGS)
 
 soak: $(VENV)/installed-dev  ## Run the long tests

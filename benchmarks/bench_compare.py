@@ -1,13 +1,17 @@
 """Holds the benchmarks of nightly.json against another commit, with a verdict for each.
 
-usage: python benchmarks/bench_compare.py BASE [--model demo] [--cases NAME …]
-                                          [--pairs 3] [--out FOLDER]
+usage: python benchmarks/bench_compare.py BASE [--quick] [--model demo]
+           [--cases NAME …] [--pairs 3] [--minutes N] [--out FOLDER]
 
 BASE is any commit. Its files are checked out beside this repository and run with this
 environment's packages, so that it need not be installed; a commit that needs others
 cannot be compared. Runs alternate, base and then this tree, so that other load on the
-machine affects both. The values of all runs of a side are judged together by
-`hookline bench compare`. Ends with status 1 if anything is worse by more than noise.
+machine affects both, and each case has had one pair before any has a second. The values
+of all runs of a side are judged together by `hookline bench compare`. Ends with status
+1 if anything is worse by more than noise, in all of them and in each pair.
+
+`--minutes` begins no further pair that would end later; `--quick` is two pairs of three
+cases in five minutes.
 """
 
 import argparse
@@ -16,9 +20,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
@@ -31,6 +36,8 @@ ROOT = HERE.parent
 CASES = HERE / "nightly.json"
 START_SECONDS = 600.0
 WORSE = 1
+QUICK_CASES = ("latency", "throughput", "serve-all")
+QUICK_PAIRS, QUICK_MINUTES = 2, 5.0
 MIN_CHANGE = "5"
 """Percentage below which a change does not matter: that of two runs of a side."""
 
@@ -128,43 +135,148 @@ def merged(results: Sequence[Mapping[str, object]]) -> dict[str, object]:
     return fields
 
 
-def judge(case: Case, base: Path, head: Path) -> bool:
+def judge(base: Path, head: Path, *, is_shown: bool = True) -> bool:
     """Prints the comparison of two results; returns whether the second is worse."""
-    print(f"== {case.name}", flush=True)
     command = [sys.executable, "-P", "-m", "hookline_server", "bench", "compare"]
     command += [str(base), str(head), "--min-change", MIN_CHANGE]
-    return subprocess.run(command, check=False).returncode == WORSE  # noqa: S603
+    output = None if is_shown else subprocess.DEVNULL
+    done = subprocess.run(command, stdout=output, check=False)  # noqa: S603
+    return done.returncode == WORSE
 
 
-def compare(case: Case, options: argparse.Namespace, base: Path) -> bool:
-    """Runs a case on both sides in turns; returns whether this tree is worse."""
+@dataclass
+class Clock:
+    """Says on standard error which run begins, and how long all of them take.
+
+    Attributes:
+        runs: Number of runs.
+        seconds: Time for all of them; None if there is no limit.
+        begun: When the first one began.
+        done: How many have ended.
+        longest: The longest pair of each case that has had one, in seconds.
+    """
+
+    runs: int
+    seconds: float | None
+    begun: float = field(default_factory=time.monotonic)
+    done: int = 0
+    longest: dict[str, float] = field(default_factory=dict)
+
+    def has_time(self, case: str) -> bool:
+        """Returns whether a further pair of a case ends in time; the first one may."""
+        passed = time.monotonic() - self.begun
+        needed = self.longest.get(case, 0.0)
+        return self.seconds is None or passed + needed <= self.seconds
+
+    def begin(self, what: str) -> None:
+        """Tells of a run."""
+        passed = time.monotonic() - self.begun
+        left = passed / self.done * (self.runs - self.done) if self.done else None
+        if left is not None and self.seconds is not None:
+            left = min(left, self.seconds - passed)
+        rest = "" if left is None else f", about {max(left, 0) / 60:.1f} minutes left"
+        say(f"[{self.done + 1}/{self.runs}] {what}{rest}")
+
+    def end_pair(self, case: str, seconds: float) -> None:
+        """Notes how long a pair has taken."""
+        self.longest[case] = max(seconds, self.longest.get(case, 0.0))
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+Results = dict[str, list[Mapping[str, object]]]
+"""Side → results of its runs."""
+
+
+def measure(
+    cases: Sequence[Case], options: argparse.Namespace, base: Path
+) -> dict[str, Results]:
+    """Runs the cases on both sides in turns, while there is time."""
     sides = {"base": base, "head": ROOT}
-    results: dict[str, list[Mapping[str, object]]] = {name: [] for name in sides}
+    results: dict[str, Results] = {
+        case.name: {"base": [], "head": []} for case in cases
+    }
+    seconds = None if options.minutes is None else options.minutes * 60
+    clock = Clock(len(cases) * options.pairs * len(sides), seconds)
     for pair in range(options.pairs):
-        for name, tree in sides.items():
-            output = options.out / f"{case.name}-{name}-{pair}.json"
-            run_once(case, options.model, tree, output)
-            results[name].append(json.loads(output.read_text()))
+        for case in cases:
+            if not clock.has_time(case.name):
+                say(f"no time for pair {pair + 1} of {case.name}")
+                clock.runs -= len(sides)
+                continue
+            begun = time.monotonic()
+            for name, tree in sides.items():
+                clock.begin(f"{case.name}, {name}")
+                output = result_file(options.out, case, name, pair)
+                run_once(case, options.model, tree, output)
+                results[case.name][name].append(json.loads(output.read_text()))
+                clock.done += 1
+            clock.end_pair(case.name, time.monotonic() - begun)
+    return results
+
+
+def result_file(out: Path, case: Case, side: str, pair: int) -> Path:
+    """Returns where the result of a run is."""
+    return out / f"{case.name}-{side}-{pair}.json"
+
+
+def verdict(case: Case, results: Results, out: Path) -> bool:
+    """Prints the comparison of a case; returns whether this tree is worse.
+
+    It is if it is in each pair: what else ran beside one of them is no verdict.
+    """
+    print(f"== {case.name}", flush=True)
     files = {}
     for name, found in results.items():
-        files[name] = options.out / f"{case.name}-{name}.json"
+        files[name] = out / f"{case.name}-{name}.json"
         files[name].write_text(json.dumps(merged(found)))
-    return judge(case, files["base"], files["head"])
+    if not judge(files["base"], files["head"]):
+        return False
+    pairs = len(results["head"])
+    worse = 0
+    for pair in range(pairs):
+        base, head = (result_file(out, case, side, pair) for side in ("base", "head"))
+        worse += judge(base, head, is_shown=False)
+    print(f"{case.name} is worse in {worse} of {pairs} pairs", flush=True)
+    return worse == pairs
+
+
+def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Returns the options, with what `--quick` stands for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("base", metavar="BASE")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--model", default="demo")
+    parser.add_argument("--cases", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--pairs", type=int)
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.cases = options.cases or list(QUICK_CASES)
+        options.minutes = options.minutes or QUICK_MINUTES
+    options.pairs = options.pairs or (QUICK_PAIRS if options.quick else 3)
+    return options
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("base", metavar="BASE")
-    parser.add_argument("--model", default="demo")
-    parser.add_argument("--cases", nargs="*", default=[], metavar="NAME")
-    parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    options = read_options()
+    cases = read_cases(options.cases)
     options.out = options.out or own_folder("bench-compare")
     options.out.mkdir(parents=True, exist_ok=True)
-    cases = read_cases(options.cases)
+    names = ", ".join(case.name for case in cases)
+    limit = "" if options.minutes is None else f", {options.minutes:g} minutes at most"
+    say(f"{options.pairs} pairs of {names} beside {options.base}{limit}")
     with checked_out(options.base) as base:
-        worse = [case.name for case in cases if compare(case, options, base)]
+        results = measure(cases, options, base)
+    judged = [case for case in cases if results[case.name]["head"]]
+    worse = [
+        case.name for case in judged if verdict(case, results[case.name], options.out)
+    ]
+    if left_out := [case.name for case in cases if case not in judged]:
+        print(f"not measured: {', '.join(left_out)}")
     print(f"worse than {options.base}: {', '.join(worse) or 'nothing'}")
     return WORSE if worse else 0
 

@@ -168,7 +168,11 @@ class Sides:
             if problem := inner.get_error():
                 raise ValueError(problem)
             return LLGuidanceMatcher(
-                inner, self._context.vocab_size, self._stops, self._spelling
+                inner,
+                self._context.vocab_size,
+                self._stops,
+                self._spelling,
+                lambda: None,
             )
 
         make()

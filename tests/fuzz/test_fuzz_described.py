@@ -10,6 +10,7 @@ from hookline_faults.fuzzing.described_campaign import DESCRIBED, send_described
 from hookline_faults.fuzzing.http_campaign import http_campaign
 from hookline_faults.fuzzing.responses import Response, fault_of
 from hookline_testing.described_api import DescribedApi
+from hookline_testing.essential import examples
 
 pytestmark = pytest.mark.hostile
 
@@ -42,9 +43,9 @@ def test_requests_by_the_description_disturb_nobody() -> None:
     What schemathesis makes is answered as described; nothing fails, leaks or stalls.
     """
     with http_campaign("described", *DESCRIBED) as (campaign, storm, server):
-        send_described(storm, server, 320, seed_of_all=23)
+        send_described(storm, server, examples(480), seed_of_all=23)
 
-    assert campaign.num_cases > 300
+    assert campaign.num_cases > examples(450)
     assert len(storm.outcomes) > 15
     assert campaign.faults == []
 

@@ -3,6 +3,7 @@
 import pytest
 
 from hookline_faults.fuzzing.socket_campaign import fuzz_sockets
+from hookline_testing.essential import examples
 
 pytestmark = pytest.mark.hostile
 
@@ -11,7 +12,7 @@ def test_rubbish_on_sockets_disturbs_nobody() -> None:
     """
     The engine's, a connector's and the KV events' sockets take rubbish without harm.
     """
-    campaign = fuzz_sockets(400, 19)
+    campaign = fuzz_sockets(examples(400), 19)
 
-    assert campaign.num_cases >= 380
+    assert campaign.num_cases >= examples(380)
     assert campaign.faults == []

@@ -87,12 +87,28 @@ def assert_books_balance(server: Server, finished: dict[str, int]) -> None:
         server.wait_for(f"hookline_requests_{name}", 0, engine="0")
 
 
-def test_the_others_serve_on_when_a_server_is_killed(pool: ThreadPoolExecutor) -> None:
-    """Its requests are aborted in the engine, and another process takes its place."""
+def test_the_others_serve_on_when_a_server_is_stopped_or_killed(
+    pool: ThreadPoolExecutor,
+) -> None:
+    """
+    While it is stopped, others accept connections at once, and its requests end once it
+    goes on. Those of a killed one are aborted in the engine, and another process takes
+    its place.
+    """
     with serving(*OPTIONS) as server:
-        killed, other = api_servers_of(server.process.pid)
+        victim, other = api_servers_of(server.process.pid)
         sent = burst(pool, server)
-        os.kill(killed, signal.SIGKILL)
+        os.kill(victim, signal.SIGSTOP)
+        statuses = [ask(server, number) for number in range(4)]
+        os.kill(victim, signal.SIGCONT)
+
+        assert statuses == [200] * 4
+        assert outcomes(sent) == {200: REQUESTS}
+        served = REQUESTS + 4
+        assert_books_balance(server, {"length": served})
+
+        sent = burst(pool, server)
+        os.kill(victim, signal.SIGKILL)
         statuses = [ask(server, number) for number in range(4)]
         seen = outcomes(sent)
         until(lambda: len(api_servers_of(server.process.pid)) == 2)
@@ -101,22 +117,9 @@ def test_the_others_serve_on_when_a_server_is_killed(pool: ThreadPoolExecutor) -
         assert statuses == [200] * 4
         assert seen.keys() == {200, CUT}
         assert other in servers
-        assert killed not in servers
-        assert_books_balance(server, {"length": seen[200] + 4, "abort": seen[CUT]})
-
-
-def test_a_stopped_server_gets_no_new_connections(pool: ThreadPoolExecutor) -> None:
-    """Others accept them at once; its own requests end once it goes on."""
-    with serving(*OPTIONS) as server:
-        stopped = api_servers_of(server.process.pid)[0]
-        sent = burst(pool, server)
-        os.kill(stopped, signal.SIGSTOP)
-        statuses = [ask(server, number) for number in range(4)]
-        os.kill(stopped, signal.SIGCONT)
-
-        assert statuses == [200] * 4
-        assert outcomes(sent) == {200: REQUESTS}
-        assert_books_balance(server, {"length": REQUESTS + 4})
+        assert victim not in servers
+        served += seen[200] + 4
+        assert_books_balance(server, {"length": served, "abort": seen[CUT]})
 
 
 def test_nothing_is_left_when_the_parent_is_killed(pool: ThreadPoolExecutor) -> None:
@@ -179,8 +182,12 @@ def test_requests_of_both_servers_move_to_the_other_engine(
 def test_requests_begin_again_at_an_engine_that_is_replaced(
     pool: ThreadPoolExecutor,
 ) -> None:
-    """Those of both servers, of which no client has got anything."""
-    with serving(*OPTIONS, "--engine-restart", "1") as server:
+    """
+    Those of both servers, of which no client has got anything. Where a server is killed
+    with the engine, only the engine's totals still include its requests; they count as
+    aborted.
+    """
+    with serving(*OPTIONS, "--engine-restart", "2") as server:
         sent = burst(pool, server)
         os.kill(engines_of(server.process.pid)[0], signal.SIGKILL)
 
@@ -189,16 +196,33 @@ def test_requests_begin_again_at_an_engine_that_is_replaced(
         restarts = server.metric("hookline_engine_restarts_total", reason="exited")
         assert restarts == 1
 
-
-def test_requests_end_whose_server_and_engine_are_killed_together(
-    pool: ThreadPoolExecutor,
-) -> None:
-    """Only the engine's totals still include them; they count as aborted."""
-    with serving(*OPTIONS, "--engine-restart", "1") as server:
         killed = api_servers_of(server.process.pid)[0]
         sent = burst(pool, server)
         for pid in (killed, engines_of(server.process.pid)[0]):
             os.kill(pid, signal.SIGKILL)
+        seen = outcomes(sent)
+
+        assert seen.keys() == {200, CUT}
+        served = REQUESTS + seen[200]
+        assert_books_balance(server, {"length": served, "abort": seen[CUT]})
+
+
+def test_requests_end_whose_server_is_killed_while_they_wait_for_an_engine(
+    pool: ThreadPoolExecutor,
+) -> None:
+    """The new process never gets those of that server; they count as aborted."""
+    with serving(*OPTIONS, "--engine-restart", "1") as server:
+        killed = api_servers_of(server.process.pid)[0]
+        sent = burst(pool, server)
+        first = engines_of(server.process.pid)[0]
+        os.kill(first, signal.SIGKILL)
+        until(lambda: engines_of(server.process.pid).get(0, first) != first)
+        successor = engines_of(server.process.pid)[0]
+        os.kill(successor, signal.SIGSTOP)  # it is not ready yet
+        server.wait_for("hookline_engine_up", 0)  # once both servers have told it
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: any(each.done() for each in sent))
+        os.kill(successor, signal.SIGCONT)
         seen = outcomes(sent)
 
         assert seen.keys() == {200, CUT}

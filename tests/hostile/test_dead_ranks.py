@@ -19,8 +19,7 @@ OPTIONS = (
     *("--tensor-parallel-size", "2", "--heartbeat-seconds", "0.2"),
     *("--step-timeout", "2", "--engine-restart", "3"),
 )
-DEADLINE = 60.0
-LONG = {"model": "demo", "prompt": [1, 2, 3], "max_tokens": 240, "ignore_eos": True}
+LONG = {"model": "demo", "prompt": [1, 2, 3], "max_tokens": 500, "ignore_eos": True}
 SHORT = {"model": "demo", "prompt": [4, 5, 6], "max_tokens": 4}
 
 
@@ -53,7 +52,7 @@ def test_a_killed_rank_is_named_and_replaced(server: Server) -> None:
     """With all ranks of its engine; the request that ran ends or begins again."""
     with ThreadPoolExecutor() as pool:
         pids, sent = while_running(server, pool, signal.SIGKILL, rank=1)
-        status, _ = sent.result(DEADLINE)
+        status, _ = sent.result()
 
     wait_until(lambda: answers(server), "the engine was not replaced")
     assert status in {200, 500, 503}
@@ -80,7 +79,7 @@ def test_a_stopped_rank_is_named(server: Server) -> None:
     with ThreadPoolExecutor() as pool:
         pids, sent = while_running(server, pool, signal.SIGSTOP, rank=1)
         server.wait_for("hookline_engine_stalled", 1)
-        status, _ = sent.result(DEADLINE)
+        status, _ = sent.result()
         os.kill(pids[1], signal.SIGCONT)
         server.wait_for("hookline_engine_stalled", 0)
 
@@ -89,11 +88,11 @@ def test_a_stopped_rank_is_named(server: Server) -> None:
     server.log_with("the process of rank 1 is stopped")
 
 
-def test_ranks_end_with_their_engine() -> None:
+def test_ranks_end_with_their_engine(server: Server) -> None:
     """Also one that is stopped and could notice nothing."""
-    with serving(*OPTIONS[:6]) as server:
-        engine, pids = server.engine_pid, rank_pids(server.engine_pid)
-        os.kill(pids[0], signal.SIGSTOP)
-        os.kill(engine, signal.SIGKILL)
+    wait_until(lambda: answers(server), "the server does not answer")
+    engine, pids = server.engine_pid, rank_pids(server.engine_pid)
+    os.kill(pids[0], signal.SIGSTOP)
+    os.kill(engine, signal.SIGKILL)
 
-        wait_until(lambda: all(map(is_gone, pids)), f"one of {pids} lives on")
+    wait_until(lambda: all(map(is_gone, pids)), f"one of {pids} lives on")

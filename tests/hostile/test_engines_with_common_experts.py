@@ -71,32 +71,15 @@ def send_to_both(pool: ThreadPoolExecutor, server: Server) -> list[Future[Any]]:
     return sent
 
 
-def test_all_end_with_one(options: tuple[str, ...], pool: ThreadPoolExecutor) -> None:
-    """Both say why; requests get an error, and no process is left."""
-    with serving(*options) as server:
-        ask(server, 4, 0)
-        sent = send_to_both(pool, server)
-        pids = engines_of(server.process.pid)
-        os.kill(pids[1], signal.SIGKILL)
-        statuses = [each.result(DEADLINE)[0] for each in sent]
-        health, _ = server.get("/health/deep")
-        scaled = server.post("/scale", {"data_parallel_size": 3})
-
-        assert statuses == [503] * len(RANKS)
-        assert health == 503
-        assert scaled[0] in {409, 503}
-        server.log_with(
-            "engine 0 has ended: engine 1, which shares its experts, has ended"
-        )
-        for pid in pids.values():
-            assert not Path(f"/proc/{pid}").exists()
-
-
-def test_all_are_replaced_together(
+def test_all_are_replaced_or_end_together(
     options: tuple[str, ...], pool: ThreadPoolExecutor
 ) -> None:
-    """Requests of which nobody has got anything begin again; answers are as before."""
-    with serving(*options, "--engine-restart", "3") as server:
+    """
+    Once they are replaced: requests of which nobody has got anything begin again, and
+    answers are as before. Then they end: both say why, requests get an error, and no
+    process is left.
+    """
+    with serving(*options, "--engine-restart", "1") as server:
         expected = text_of(ask(server, LONG, 0))
         before = engines_of(server.process.pid)
         sent = send_to_both(pool, server)
@@ -108,10 +91,24 @@ def test_all_are_replaced_together(
             server.metric(name, engine=index, reason=reason)
             for index, reason in (("0", "exited"), ("1", "peer"))
         ]
+        pids = engines_of(server.process.pid)
+        sent = send_to_both(pool, server)
+        os.kill(pids[1], signal.SIGKILL)
+        statuses = [each.result(DEADLINE)[0] for each in sent]
+        health, _ = server.get("/health/deep")
+        scaled = server.post("/scale", {"data_parallel_size": 3})
 
         assert found == [expected] * len(RANKS)
         assert causes == [1, 1]
-        assert not {*engines_of(server.process.pid).values()} & {*before.values()}
+        assert not {*pids.values()} & {*before.values()}
+        assert statuses == [503] * len(RANKS)
+        assert health == 503
+        assert scaled[0] in {409, 503}
+        server.log_with(
+            "engine 0 has ended: engine 1, which shares its experts, has ended"
+        )
+        for pid in pids.values():
+            assert not Path(f"/proc/{pid}").exists()
 
 
 @pytest.mark.exhaustive

@@ -1,10 +1,9 @@
 """Model folders that would run code, loop or fill the memory: each is one error."""
 
 import base64
+import io
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,10 @@ from typing import Any
 import pytest
 
 from hookline.model_description import find_folder
+from hookline_server.cli import main
 
 pytestmark = pytest.mark.hostile
 
-SECONDS = 120
 Change = Callable[[dict[str, Any]], None]
 
 
@@ -35,24 +34,35 @@ def change(path: Path, edit: Change) -> None:
     path.write_text(json.dumps(described))
 
 
-def refusal(folder: Path, *more: str, answer: str = "") -> str:
-    """The only line of `hookline generate`'s error, with this at standard input."""
-    command = [sys.executable, "-m", "hookline_server", "generate", "--prompt=a"]
-    done = subprocess.run(
-        [*command, f"--model={folder}", "--max-tokens=1", *more],
-        input=answer,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 1, done.stdout + done.stderr
-    [line] = [each for each in done.stderr.splitlines() if "hookline: error" in each]
-    assert "Traceback" not in done.stderr
-    return line
+Refusal = Callable[..., str]
 
 
-def test_code_of_a_model_folder_never_runs(folder: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def refusal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Refusal:
+    """Returns the only line of `hookline generate`'s error.
+
+    It runs here, with an answer at standard input: what ended its process would end
+    the test's.
+    """
+
+    def find(folder: Path, *more: str, answer: str = "") -> str:
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        command = ["generate", "--prompt=a", f"--model={folder}", "--max-tokens=1"]
+        status = main([*command, *more])
+        told = capsys.readouterr()
+        assert status == 1, told
+        [line] = [each for each in told.err.splitlines() if "hookline: error" in each]
+        assert "Traceback" not in told.err
+        return line
+
+    return find
+
+
+def test_code_of_a_model_folder_never_runs(
+    folder: Path, tmp_path: Path, refusal: Refusal
+) -> None:
     """Nobody is asked for permission either: a waiting `y` changes nothing."""
     marker = tmp_path / "it-ran"
     (folder / "own.py").write_text(
@@ -103,7 +113,9 @@ HOSTILE_TOKENIZERS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE_TOKENIZERS)
-def test_a_hostile_tokenizer_is_refused(folder: Path, name: str) -> None:
+def test_a_hostile_tokenizer_is_refused(
+    folder: Path, name: str, refusal: Refusal
+) -> None:
     """The server does not abort, loop or fill the memory with it."""
     hostile = HOSTILE_TOKENIZERS[name]
     change(folder / "tokenizer.json", lambda described: described.update(hostile))
@@ -125,7 +137,7 @@ def test_a_hostile_tokenizer_is_refused(folder: Path, name: str) -> None:
     ids=["huge", "negative", "fraction", "not a number", "deep"],
 )
 def test_absurd_configurations_are_refused(
-    folder: Path, text: str, reason: str
+    folder: Path, text: str, reason: str, refusal: Refusal
 ) -> None:
     """Before anything is allocated, and without a traceback."""
     path = folder / "config.json"
@@ -137,7 +149,7 @@ def test_absurd_configurations_are_refused(
 @pytest.mark.parametrize("name", ["chat_template.jinja", "config.json"])
 @pytest.mark.parametrize("option", ["--model", "--tokenizer"])
 def test_a_link_to_a_private_file_is_refused(
-    folder: Path, tmp_path: Path, name: str, option: str
+    folder: Path, tmp_path: Path, name: str, option: str, refusal: Refusal
 ) -> None:
     """Clients could read it as a part of their prompts; the error has where it is."""
     private = tmp_path / "private"

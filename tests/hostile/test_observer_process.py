@@ -13,6 +13,7 @@ import pytest
 
 from hookline_server.cli.metrics_tools.lanes import lane_reports
 from hookline_server.cli.metrics_tools.page import read_page
+from hookline_testing.essential import essential
 from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, serving
 
@@ -243,7 +244,9 @@ def test_a_killed_observer_is_replaced(observed: Observed) -> None:
     assert log.count("the observer process has ended") == 1
 
 
-@pytest.mark.parametrize("number", [0, signal.SIGSEGV, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", essential([0, signal.SIGSEGV, signal.SIGKILL], signal.SIGSEGV)
+)
 def test_a_logger_that_ends_the_process_is_left_out(
     observed: Observed, number: int
 ) -> None:

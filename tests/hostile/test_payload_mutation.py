@@ -121,7 +121,7 @@ def create_kv_connector(context):
 """
 )
 
-NUM_ANSWERS = 48
+NUM_ANSWERS = 24
 ANSWER_SECONDS = 60
 
 

@@ -92,7 +92,7 @@ class TwoMachines:
             channel.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def second() -> Iterator[SecondMachine]:
     with second_machine() as made:
         yield made
@@ -118,24 +118,18 @@ def engine(folder: Path, second: SecondMachine, site: PluginSite) -> LLM:
     return LLM.from_config(config)
 
 
-def test_both_compute_what_transformers_computes(
+def test_both_compute_until_the_cable_is_cut(
     second: SecondMachine, site: PluginSite, tmp_path: Path
 ) -> None:
-    """Each listens and connects at its own address."""
+    """
+    What transformers computes: each listens and connects at its own address. Then the
+    engine ends with the rank that gives no sign of life; nobody waits for gloo's
+    deadline.
+    """
     oracle = make_oracle("llama", tmp_path)
-
     with engine(tmp_path, second, site) as llm:
         [found] = llm.generate([PROMPT], GREEDY, use_tqdm=False)
-
-    assert found.outputs[0].token_ids == oracle.greedy(PROMPT, COUNT)
-
-
-def test_a_cable_that_is_cut_ends_the_engine(
-    second: SecondMachine, site: PluginSite, tmp_path: Path
-) -> None:
-    """With the rank that gives no sign of life; nobody waits for gloo's deadline."""
-    make_oracle("llama", tmp_path)
-    with engine(tmp_path, second, site) as llm:
+        assert found.outputs[0].token_ids == oracle.greedy(PROMPT, COUNT)
         second.cut()
 
         with pytest.raises(EngineDeadError, match="rank 1: the connection to"):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline_testing.essential import essential
 from hookline_testing.server_process import (
     Server,
     api_servers_of,
@@ -26,7 +27,7 @@ OPTIONS = (
 BODY = {"model": "demo", "prompt": [1, 2, 3], "max_tokens": 4, "seed": 7}
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=essential([1, 2], 2))
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """A server of one process, or with two API servers, and a folder of its own."""
     with serving(

@@ -96,8 +96,12 @@ def assert_books_balance(server: Server, sent: int) -> None:
             assert not server.find(name, engine=engine, kind=kind)
 
 
+@pytest.mark.exhaustive
 def test_engines_come_and_go_under_load(pool: ThreadPoolExecutor) -> None:
-    """Every request is answered well; gauges of engines that have left are gone."""
+    """
+    Every request is answered well; gauges of engines that have left are gone. So it is
+    with two API servers, in `test_scaling_api_servers`.
+    """
     is_over: list[bool] = []
     with serving(*OPTIONS) as server:
         clients = load(pool, server, is_over)

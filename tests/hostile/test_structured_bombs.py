@@ -90,7 +90,7 @@ def others_served(server: Server) -> Iterator[None]:
     errors: list[object] = []
 
     def serve(name: str) -> None:
-        while not ends.is_set() or not statuses[name]:
+        while not ends.wait(0.02) or not statuses[name]:
             if name == "health":
                 status, body = server.get("/health")
             else:

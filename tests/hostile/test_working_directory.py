@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hookline_processes.supervised import Output, Supervised
+from hookline_testing.essential import essential
 from hookline_testing.server_process import serving
 from hookline_testing.waiting import wait_until
 
@@ -81,7 +82,7 @@ def test_modules_there_would_be_imported(mark: Path) -> None:
     mark.unlink()
 
 
-@pytest.mark.parametrize("kind", COMMANDS)
+@pytest.mark.parametrize("kind", essential(COMMANDS, "hookline", COMMANDS[-1]))
 @pytest.mark.usefixtures("mark")
 def test_commands_import_nothing_from_there(kind: str) -> None:
     """Nor do they list a plugin that is there."""
@@ -120,7 +121,7 @@ def test_a_server_with_all_its_processes_imports_nothing_from_there() -> None:
     message = {"role": "user", "content": "a"}
     body = {"messages": [message], "max_tokens": 2, "response_format": grammar}
     arguments = (
-        *("--port=0", "--api-server-count=2", "--threads=1"),
+        *("--port=0", "--api-server-count=2", "--threads=1", "--num-kv-blocks=256"),
         *("--observer-process", "--stat-logger=request_log"),
         *("--stat-logger-option=request_log.path=requests.jsonl",),
     )

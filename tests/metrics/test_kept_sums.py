@@ -108,12 +108,12 @@ def successor(recorder: Recorder, clock: VirtualClock | None = None) -> Recorder
     return made
 
 
-def again(resubmitted: int, *, process: int = 0) -> object:
+def again(ended_before: int, *, process: int = 0) -> object:
     """The start that a new observer process is told of."""
     return dataclasses.replace(
         make_started(),
         clock=ClockPair(wall=process, monotonic=process),
-        resubmitted=resubmitted,
+        ended_before=ended_before,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hookline.exceptions import RequestError
 from hookline_server.protocol.ignored import Ignored
 from hookline_server.protocol.responses_tools import read_tools
 from hookline_server.replies.settings import ReplySettings
@@ -340,6 +341,42 @@ async def test_choices(choice: Any, tools: list[str] | None, forced: Any) -> Non
             "custom_tool_call",
             "x",
         )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("a(b", "missing )"),
+        ("a)", "unbalanced parenthesis"),
+        ("[a", "unterminated character set"),
+        ("*a", "nothing to repeat"),
+        ("a{2,1}", "min repeat greater"),
+        ("a\\", "bad escape (end of pattern)"),
+    ],
+)
+def test_a_malformed_pattern_is_refused_by_name(pattern: str, reason: str) -> None:
+    """
+    The error has the place, the tool and what is wrong, whether the tool is forced or
+    not.
+    """
+    form = {"type": "grammar", "syntax": "regex", "definition": pattern}
+
+    with pytest.raises(RequestError) as caught:
+        read_tools([{**CUSTOM, "format": form}], [], Ignored())
+
+    assert caught.value.param == "tools[0].format.definition"
+    assert repr(CUSTOM["name"]) in str(caught.value)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("pattern", [r"\p{L}+", "(?<n>a)", r"a\z", "[a-z&&[^b]]"])
+def test_patterns_of_other_dialects_are_taken(pattern: str) -> None:
+    """
+    Whether one can be followed is the backend's to say.
+    """
+    form = {"type": "grammar", "syntax": "regex", "definition": pattern}
+
+    assert read_tools([{**CUSTOM, "format": form}], [], Ignored()).tools
 
 
 def test_the_pattern_of_a_custom_tool() -> None:

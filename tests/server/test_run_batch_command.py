@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hookline_testing.essential import essential
+from hookline_testing.essential import essential, examples
 from hookline_testing.server_process import engine_of
 
 SIMULATED = ("--model=demo", "--executor=simulated")
@@ -197,9 +197,9 @@ def test_a_dead_engine_ends_the_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_requests(tmp_path: Path) -> None:
+def test_thousands_of_requests(tmp_path: Path) -> None:
     """All come back once, however many more there are than may be open."""
-    names = [f"r{index}" for index in range(10_000)]
+    names = [f"r{index}" for index in range(examples(10_000))]
 
     status, _, found = run(
         tmp_path, [request(name) for name in names], *FAST, "--max-num-seqs=64"

@@ -169,6 +169,38 @@ async def test_a_reply_that_was_cut_short_says_so() -> None:
     assert call["function"]["arguments"] == '{"a": ""}'
 
 
+@pytest.mark.parametrize(
+    ("script", "names"),
+    [
+        (("I look. ", "<tool", '_call>{"name": "f', '", "argum'), ["f"]),
+        (("I look. ", "<tool", '_call>{"na'), []),
+        (("I look. ", "<tool_c"), []),
+    ],
+)
+async def test_no_markup_is_content_where_a_reply_was_cut_short(
+    script: tuple[str, ...], names: list[str]
+) -> None:
+    """
+    Whole and streamed; a call that has its name is one, without arguments.
+    """
+    fields: dict[str, Any] = {"tools": TOOLS}
+    engines = [engine_of(*script, reason=FinishReason.LENGTH) for _ in range(2)]
+
+    [choice] = (await answered(engines[0], **fields))["choices"]
+    parts = deltas(await streamed(engines[1], **fields))
+
+    assert choice["finish_reason"] == "length"
+    assert choice["message"]["content"].rstrip() == "I look."
+    calls = choice["message"].get("tool_calls", [])
+    assert [each["function"]["name"] for each in calls] == names
+    assert all(each["function"]["arguments"] == "{}" for each in calls)
+    content = "".join(each.get("content") or "" for each in parts)
+    assert content == choice["message"]["content"]
+    pieces = [call["function"] for each in parts for call in each.get("tool_calls", ())]
+    assert [each["name"] for each in pieces if "name" in each] == names
+    assert "".join(each["arguments"] for each in pieces) == "{}" * len(names)
+
+
 async def test_text_is_content_without_tools() -> None:
     """
     Only requests with tools have calls; others get the text as it is.

@@ -108,15 +108,15 @@ class EngineStarted:
         clock: Its clocks, read together.
         restart_cause: Why it replaces another process: `failed`, `crashed`, `exited`,
             `memory`, `stalled`, `start`, `lost` or `peer`; empty for the first one.
-        resubmitted: Number of requests of the old process that it gets again; it does
-            not count them as received. If the loggers began later than the engine, the
-            requests that had ended before.
+        resubmitted: Requests of the old process that it gets again, and does not count.
+        ended_before: Requests that had ended before the loggers began.
     """
 
     facts: EngineFacts
     clock: ClockPair
     restart_cause: str = ""
     resubmitted: int = 0
+    ended_before: int = 0
 
 
 REMOVED = "removed"

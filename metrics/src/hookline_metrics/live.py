@@ -50,7 +50,7 @@ class LiveEngine:
         self._judged_at = now
         # A new process does not count what it gets again; one that ran before this
         # recorder began has counted what had ended.
-        self._correction = 0 if started.restart_cause else -started.resubmitted
+        self._correction = -started.ended_before
 
     @property
     def is_stalled(self) -> bool:

@@ -126,8 +126,7 @@ class Recorder:
                 facts.engine_index, labels, facts.model.max_model_len
             )
             process = (started.clock.wall, started.clock.monotonic)
-            again = started.resubmitted if started.restart_cause else 0
-            engine = _Engine(sums, live, process, ended=-again)
+            engine = _Engine(sums, live, process, ended=-started.resubmitted)
             self._engines[facts.engine_index] = engine
             self._follow(engine, started)
             sums.feed(facts)
@@ -346,9 +345,9 @@ class Recorder:
         if kept.process != engine.process:  # it was replaced meanwhile
             engine.sums.restart()
             return
-        lost = started.resubmitted - kept.ended
+        lost = started.ended_before - kept.ended
         engine.live.go_on(kept.correction - lost)
-        engine.ended = started.resubmitted
+        engine.ended = started.ended_before
 
     def _settle(self, engine: _Engine) -> None:
         """Takes the last totals of an engine that has ended, and drops its gauges."""

@@ -14,7 +14,7 @@ import json, sys
 from hookline.config import Device, EngineConfig, ExecutorConfig
 from hookline_models.importing import import_torch
 executor = ExecutorConfig(device=Device.CPU, shares_cores={is_own})
-import_torch(EngineConfig(executor=executor))
+import_torch(EngineConfig(executor=executor), is_rank={is_rank})
 import transformers.models.llama.modeling_llama, hookline.engine.worker.uniproc
 found = [name for name in {names} if sys.modules.get(name) is not None]
 """
@@ -30,9 +30,10 @@ print(json.dumps([type(torch._dynamo).__name__, doubled.tolist(), found]))
 """
 
 
-def run(code: str, *, is_own: bool) -> Any:
+def run(code: str, *, is_own: bool, is_rank: bool = False) -> Any:
     """What a new interpreter prints."""
-    code = IMPORT_MODELS.format(is_own=is_own, names=LEFT_OUT) + code
+    options = {"is_own": is_own, "is_rank": is_rank, "names": LEFT_OUT}
+    code = IMPORT_MODELS.format(**options) + code
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
@@ -40,12 +41,14 @@ def run(code: str, *, is_own: bool) -> Any:
 
 
 @pytest.mark.slow
-def test_engine_process_on_a_cpu_leaves_out_what_it_never_uses() -> None:
+@pytest.mark.parametrize("is_rank", [True, False])
+def test_engine_process_on_a_cpu_leaves_out_what_it_never_uses(is_rank: bool) -> None:
     """
     Code of models is imported there without torch's compiler and distribution; a plugin
-    may compute over processes in the same process nevertheless.
+    may compute over processes in the same process nevertheless. A rank has a process of
+    its own also where its engine has none.
     """
-    found, has_distribution, has_triton = run(USE, is_own=True)
+    found, has_distribution, has_triton = run(USE, is_own=not is_rank, is_rank=is_rank)
 
     assert found == []
     assert has_distribution

@@ -25,7 +25,7 @@ from hookline.finish_cause import LengthReached
 from hookline.frontend import freezing, observation
 from hookline.frontend.observation import Observers
 from hookline.frozen import EMPTY
-from hookline.payloads import HttpAnswered, RecordsLogged
+from hookline.payloads import EngineFailed, HttpAnswered, RecordsLogged
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline_metrics.front_end_parts import LogStats
@@ -50,8 +50,8 @@ HOOKS = {
     and not name.startswith("add_")
 }
 """Each hook that tells of what happens, with its argument."""
-BUILT_BY_CALLERS = {HttpAnswered, RecordsLogged}
-"""Payloads that the server builds, once it has asked whether anybody listens."""
+BUILT_BY_CALLERS = {EngineFailed, HttpAnswered, RecordsLogged}
+"""The server asks first whether anybody listens; an engine's end is rare."""
 FREEZES = {
     "step_finished": {"freeze_record", "freeze_stats"},
     "state_changed": {"freeze_stats"},
@@ -98,7 +98,7 @@ def tell_all(observers: Observers) -> None:
     observers.front_end_changed((LogStats(unread=1),))
     observers.http_answered(HttpAnswered(exchanges=(), in_flight=EMPTY))
     observers.records_logged(RecordsLogged(records=(), missed=0))
-    observers.failed(0, "it ended", 0)
+    observers.failed(EngineFailed(engine_index=0, reason="it ended", open_requests=0))
     observers.stopped(0, "closed")
 
 

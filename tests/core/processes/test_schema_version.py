@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {58: "bb6d8ea9f578857eab7b17049a037ec5eec9009209379ce480f1a7350432e876"}
+DIGESTS = {59: "6ddd0cb35c141f85736cbc5e19ade5ee25be050ad325750f79e74347220fe9ce"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

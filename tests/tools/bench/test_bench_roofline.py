@@ -1,10 +1,15 @@
 """Where steps begin to grow: fitted to measurements, and by a machine's peaks."""
 
+from dataclasses import replace
+
 import pytest
+import torch
 
 from hookline.step import ModelCost
+from hookline_bench import machine_peaks
 from hookline_bench.roofline import Peaks, Point, Roofline, fitted_bend
 from hookline_bench.roofline_plot import roofline_plot
+from hookline_testing.scripted_server import FACTS
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 COST = ModelCost(
@@ -71,3 +76,18 @@ def test_plot_marks_both_batch_sizes() -> None:
     assert "B_sat modelled: 90.9" in both
     assert "B_sat" not in neither
     assert "nan" not in both + neither
+
+
+def test_peaks_are_those_of_the_faster_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where torch is slow in the model's type, the engine's kernels may not be."""
+    shape = replace(FACTS.model, dtype="bfloat16", cost=COST, isa="avx2")
+    seconds = {torch.bfloat16: 2.0, torch.float32: 0.5}
+    monkeypatch.setattr(
+        machine_peaks, "_best", lambda compute, _: seconds[compute().dtype]
+    )
+
+    peaks = machine_peaks.machine_peaks(shape)
+
+    assert peaks is not None
+    assert peaks.flops == 2 * 512 * 2048**2 / 0.5
+    assert peaks.bytes == pytest.approx(2**29 / 0.5, rel=0.01)

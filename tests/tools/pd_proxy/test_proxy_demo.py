@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.essential import essential
 from hookline_testing.own_time import Deadline
 
 PROMPT = "def read_lines(path):\n    " * 12
@@ -141,10 +142,12 @@ def test_demo_from_begin_to_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", essential([signal.SIGTERM, signal.SIGINT], signal.SIGINT)
+)
 def test_signal_ends_all(tmp_path: Path, number: signal.Signals) -> None:
     """Nothing is left of the three, and that is no error."""
-    with demo(tmp_path, "--num-kv-blocks=256") as running:
+    with demo(tmp_path, "--executor=simulated") as running:
         running.wait_until_ready()
         pids = running.instances()
         running.process.send_signal(number)

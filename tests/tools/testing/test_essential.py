@@ -2,7 +2,9 @@
 
 import pytest
 
-from hookline_testing.essential import essential, examples
+from hookline_testing.essential import essential, examples, may_be_asked_for
+
+REST = "(slow or hostile) and not exhaustive"
 
 
 def test_all_but_the_chosen_values_are_exhaustive() -> None:
@@ -33,3 +35,23 @@ def test_a_third_of_the_examples_is_essential(
     monkeypatch.setenv("HOOKLINE_TEST_ALL", variable)
 
     assert examples(30) == count
+
+
+@pytest.mark.parametrize(
+    ("source", "asked", "may_be"),
+    [
+        ("def test_a(): ...", REST, False),
+        ("def test_a(): ...", f"not ({REST})", True),
+        ("pytestmark = pytest.mark.hostile", REST, True),
+        ("@pytest.mark.exhaustive", REST, False),
+        ("@pytest.mark.exhaustive\n@pytest.mark.slow", REST, True),
+        ("a slow test", REST, False),
+        ("essential(PARAMS)", "exhaustive", True),
+        ("pytest.mark.gpu", "gpu and slow", False),
+    ],
+)
+def test_any_of_the_marks_of_a_source_may_be_a_tests(
+    source: str, asked: str, may_be: bool
+) -> None:
+    """Another test of the same file may lack one of them."""
+    assert may_be_asked_for(source, asked) is may_be

@@ -18,6 +18,15 @@ pytestmark = pytest.mark.slow
 
 OPTIONS = ("--port", "0", "--executor", "simulated", "--num-kv-blocks", "256")
 SIGNALS = ("SigBlk", "SigIgn", "SigCgt")
+LOGGER = """
+from hookline import hookimpl
+
+class Logger:
+    def __init__(self, context): ...
+
+    @hookimpl
+    def engine_started(self, started): ...
+"""
 BODY = {"model": "demo", "prompt": [5, 6, 7], "max_tokens": 4, "temperature": 0}
 
 
@@ -67,11 +76,19 @@ def seen(server: Server) -> dict[str, object]:
 def test_a_fork_looks_and_ends_like_a_new_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same answers, outputs, descriptors, signals, children and exit code."""
+    """
+    The same answers, outputs, descriptors, signals, children and exit code; a test's
+    own variables, and modules, reach both.
+    """
     monkeypatch.chdir(tmp_path)
+    site = tmp_path / "site"
+    site.mkdir()
+    variables = {"PYTHONPATH": str(site), "OF_A_TEST": "1"}
+    options = (*OPTIONS, "--stat-logger", "of_a_test:Logger")
+    (site / "of_a_test.py").write_text(LOGGER)
     found, codes, last = [], [], []
     for is_forked in (False, True):
-        with serving(*OPTIONS, is_forked=is_forked) as server:
+        with serving(*options, is_forked=is_forked, environment=variables) as server:
             assert isinstance(server.process, ForkedProcess) is is_forked
             found.append(seen(server))
             [forks] = forks_beside(server) or [os.getpid()]

@@ -9,11 +9,16 @@ from hookline_host.cache_folders import settle_library_caches
 from hookline_models.machines.gpu_share import take_gpu
 
 
-def import_torch(config: EngineConfig) -> bool:
+def import_torch(config: EngineConfig, *, is_rank: bool = False) -> bool:
     """Imports torch; nothing has computed, and no code of models is imported yet.
 
-    An engine's own process on CPUs leaves out what it never uses. One of several
-    engines on GPUs takes its own.
+    A process on CPUs that is an engine's own leaves out what it never uses. One of
+    several engines on GPUs takes its own.
+
+    Args:
+        config: The engine's options.
+        is_rank: Whether this is the process of one rank, which is the engine's own
+            wherever the engine itself runs.
 
     Returns:
         Whether the model runs on a GPU.
@@ -26,7 +31,7 @@ def import_torch(config: EngineConfig) -> bool:
     take_gpu(config)  # before CUDA is asked
     limited_isa()  # before anything computes or compiles
     is_on_cpu = executor.device is Device.CPU or not torch.cuda.is_available()
-    if executor.shares_cores and is_on_cpu:
+    if (is_rank or executor.shares_cores) and is_on_cpu:
         from hookline_kernels.runtime.unused_imports import (  # noqa: PLC0415
             leave_out_unused,
         )

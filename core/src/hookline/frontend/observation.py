@@ -1,6 +1,6 @@
 """Chooses the stat loggers by name and passes them each step's events as one batch."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
@@ -189,6 +189,7 @@ class Observers:
         *,
         restart_cause: str = "",
         resubmitted: int = 0,
+        ended_before: int = 0,
     ) -> None:
         self._tell(
             "engine_started",
@@ -197,6 +198,7 @@ class Observers:
                 clock=clock,
                 restart_cause=restart_cause,
                 resubmitted=resubmitted,
+                ended_before=ended_before,
             ),
         )
 
@@ -206,21 +208,11 @@ class Observers:
 
     def failed(
         self,
-        engine_index: int,
-        reason: str,
-        open_requests: int,
-        *,
-        is_final: bool = True,
+        failed: EngineFailed,
         received: int | None = None,  # noqa: ARG002 - to be added to other front ends'
+        waiting: Collection[int] = (),  # noqa: ARG002 - in case this front end ends
     ) -> None:
-        made = partial(
-            EngineFailed,
-            engine_index=engine_index,
-            reason=reason,
-            open_requests=open_requests,
-            is_final=is_final,
-        )
-        self._tell("engine_failed", made)
+        self._tell("engine_failed", lambda: failed)
 
     def observe(
         self,

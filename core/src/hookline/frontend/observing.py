@@ -1,6 +1,6 @@
 """What a front end needs of its loggers, in this process or in another one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -9,7 +9,7 @@ from hookline.config.engine import EngineConfig
 from hookline.events import ClockPair, StepOutput
 from hookline.front_end_parts import FrontEndPart
 from hookline.pages import PageRoute, RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
+from hookline.payloads import EngineFacts, EngineFailed, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import SecondaryClientEnded
@@ -165,16 +165,14 @@ class Observing(Protocol):
 
     def failed(
         self,
-        engine_index: int,
-        reason: str,
-        open_requests: int,
-        *,
-        is_final: bool = True,
+        failed: EngineFailed,
         received: int | None = None,
+        waiting: Collection[int] = (),
     ) -> None:
-        """Tells that an engine has ended unexpectedly, and `open_requests` with it.
+        """Tells that an engine has ended unexpectedly.
 
-        `received` requests in flight are in its totals; None if it never ran.
+        Its totals have `received` of the requests that were in flight; None if it never
+        ran. Those with the ids in `waiting` wait for its replacement.
         """
         ...
 

@@ -12,6 +12,7 @@ from hookline.finish_cause import Aborted, Failed
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.observing import Observing
+from hookline.payloads import EngineFailed
 from hookline.request import FinishReason
 
 _log = logging.getLogger(__name__)
@@ -79,9 +80,13 @@ class RequestEnding:
             engine, Failed(reason), "failed", error, keep, was_up=was_up
         )
         errors = sum(event.reason is FinishReason.ERROR for event in events)
-        self._observers.failed(
-            engine.index, reason, errors, is_final=is_final, received=received
+        failed = EngineFailed(
+            engine_index=engine.index,
+            reason=reason,
+            open_requests=errors,
+            is_final=is_final,
         )
+        self._observers.failed(failed, received, engine.accounting.in_flight)
 
     def end_all(
         self,

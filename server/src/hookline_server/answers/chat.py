@@ -16,7 +16,7 @@ from hookline_server.answers.answer import (
 )
 from hookline_server.answers.chat_logprobs import chat_logprobs
 from hookline_server.answers.prompt_tokens import raw_token_ids, sliced_prompt_logprobs
-from hookline_server.answers.reply import ReplyStream, WholeReply
+from hookline_server.answers.reply import ReplyStream, WholeReply, is_cut
 from hookline_server.answers.settings import DEFAULT_RESPONSES, ResponseSettings
 from hookline_server.answers.slices import SLICE_TOKENS, Columns, Turns
 from hookline_server.answers.token_names import TokenNames
@@ -151,7 +151,7 @@ class ChatAnswer:
         for parts in reader.read(completion.text, completion.token_ids, token_bytes):
             reply.add(parts)
             await turns.took(1)
-        reply.add(reader.finish())
+        reply.add(reader.finish(is_cut=is_cut(completion)))
         if self._meter.reasoning_tokens is not None:
             self._meter.reasoning_tokens += reader.reasoning_tokens
         return reply.message(), reader.has_calls

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import UNSET
 
 from hookline.outputs import CompletionOutput
+from hookline.request import FinishReason
 from hookline_server.answers.slices import Turns
 from hookline_server.protocol.chat import (
     AnswerCall,
@@ -164,7 +165,7 @@ def next_parts(
         part for some in reader.read(text, token_ids, token_bytes) for part in some
     ]
     if completion.finish_reason is not None:
-        found += reader.finish()
+        found += reader.finish(is_cut=is_cut(completion))
     return joined(found)
 
 
@@ -189,7 +190,12 @@ async def whole_parts(
     for some in reader.read(text, token_ids, token_bytes):
         parts += some
         await turns.took(1)
-    return joined(parts + reader.finish())
+    return joined(parts + reader.finish(is_cut=is_cut(completion)))
+
+
+def is_cut(completion: CompletionOutput) -> bool:
+    """Returns whether a reply ended where the model had more to say."""
+    return completion.finish_reason is not FinishReason.STOP
 
 
 def call_id(begun: CallBegun) -> str:

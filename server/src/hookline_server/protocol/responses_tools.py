@@ -5,6 +5,7 @@ form that they expect. What only OpenAI's servers could run is left out.
 """
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
@@ -37,6 +38,12 @@ _KINDS: Mapping[str, CallKind] = {
 
 _ADDING = (MORE_TOOLS, "tool_search_output")
 """Types of items that add tools."""
+
+_MALFORMED = (
+    *("missing )", "unbalanced parenthesis", "unterminated character set"),
+    *("nothing to repeat", "min repeat greater", "bad escape (end of pattern)"),
+)
+"""What no dialect of regular expressions takes, in Python's words."""
 
 _END_OF_PATTERN = re.compile(r"(?<!\\)(?:\\\\)*\$$")
 
@@ -270,6 +277,8 @@ def _definition(tool: ResponsesTool, place: str) -> dict[str, object]:
     """Returns the definition of the function that a tool becomes."""
     is_search, is_custom = tool.type == TOOL_SEARCH, tool.type == "custom"
     form = tool.format or FREE_TEXT
+    if is_custom and form.syntax == "regex":
+        _check_pattern(form.definition or "", tool.name, f"{place}.format.definition")
     return {
         "name": TOOL_SEARCH if is_search else _named(tool, place),
         "description": _description(tool, form) if is_custom else tool.description,
@@ -286,6 +295,26 @@ def _description(tool: ResponsesTool, form: CustomFormat) -> str:
     syntax = form.syntax or "grammar"
     grammar = f"The input matches this {syntax}:\n{form.definition}"
     return f"{description}\n\n{grammar}" if description else grammar
+
+
+def _check_pattern(pattern: str, name: str | None, place: str) -> None:
+    """Checks that a pattern can be one; backends may know more dialects than Python.
+
+    Raises:
+        RequestError: It is none.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(pattern)
+    except re.error as error:
+        if error.msg.startswith(_MALFORMED):
+            raise RequestError(
+                f"{place}: the format of the custom tool {name!r} is no regular "
+                f"expression: {error}",
+                param=place,
+            ) from error
+    except (OverflowError, RecursionError):
+        pass  # too much for Python
 
 
 def _input_schema(form: CustomFormat) -> dict[str, object]:

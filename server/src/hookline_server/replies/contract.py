@@ -56,11 +56,15 @@ class Contract:
                     yield from self._end_call()
                     yield from self._without_tokens(type(part), text)
 
-    def finish(self) -> Iterator[Part]:
-        """Yields the end of a call's arguments, and texts that were held back."""
+    def finish(self, *, is_cut: bool = False) -> Iterator[Part]:
+        """Yields the end of a call's arguments, and texts that were held back.
+
+        Where the reply was cut short, these are the start of a control token.
+        """
         yield from self._end_call()
         for kind, held in self._held.items():
-            yield kind(held)
+            if not is_cut:
+                yield kind(held)
         self._held.clear()
 
     def _end_call(self) -> Iterator[Part]:

@@ -94,10 +94,13 @@ class GuardedParser:
             self._inner = None
         return list(self._contract.kept(parts))
 
-    def finish(self) -> Sequence[Part]:
-        """Returns the last parts."""
-        last: Parts = [] if self._inner is None else self._called(self._inner.finish)
-        return [*self._contract.kept(last), *self._contract.finish()]
+    def finish(self, *, is_cut: bool = False) -> Sequence[Part]:
+        """Returns the last parts; `is_cut` if the reply was cut short."""
+        last: Parts = []
+        if (inner := self._inner) is not None:
+            cut = getattr(inner, "cut", None) if is_cut else None
+            last = self._called(cut or inner.finish)
+        return [*self._contract.kept(last), *self._contract.finish(is_cut=is_cut)]
 
     def _called(self, method: Callable[[], Parts]) -> Parts:
         begun = time.thread_time()

@@ -74,14 +74,16 @@ class ReplyReader:
             yield self.push(piece)
             self._count(1)
 
-    def finish(self) -> list[Part]:
-        """Returns the last parts."""
+    def finish(self, *, is_cut: bool = False) -> list[Part]:
+        """Returns the last parts; `is_cut` if the reply was cut short."""
         first, second = self._tools, self._reasoning
         if self._is_forced:
             first, second = second, first
-        parts = [] if first is None else list(self._passed_on(first.finish(), second))
+        parts: list[Part] = []
+        if first is not None:
+            parts += self._passed_on(first.finish(is_cut=is_cut), second)
         if second is not None:
-            parts += second.finish()
+            parts += second.finish(is_cut=is_cut)
         return list(self._wanted(parts))
 
     def push(self, text: str) -> list[Part]:

@@ -12,7 +12,7 @@ from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, Tool
 _NAME_KEYS = ("name", "function", "function_name", "tool_name", "tool")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "params", "input")
 _NESTED_KEYS = ("function", "tool_call", "function_call")
-_OTHER_KEYS = ("id", "type", "index")
+_OTHER_KEYS = ("id", "type", "index", "tool_call_id")
 
 
 class CallObject:
@@ -63,7 +63,7 @@ class CallObject:
         """
         if not is_open and not (yield from self._reader.accept("{")):
             return False
-        if (yield from self._members()):
+        if (yield from self._members()) or self._reader.is_cut:
             yield from self._end()
         return self._has_begun
 
@@ -145,7 +145,13 @@ class CallObject:
             yield CallArguments(self._early)
 
     def _end(self) -> ToolSteps[None]:
-        if self._has_begun or self._name is None or self._needs_arguments:
+        if self._has_begun or self._name is None:
+            return
+        if self._needs_arguments and not self._reader.is_cut:
+            return
+        if self._early is not None:
+            yield from self._begin()
+            yield CallArguments(self._early)
             return
         if self._others:
             if self._parser.known(self._name) is None:

@@ -3,6 +3,8 @@
 A method that needs more text than has arrived yields None, and continues when there is
 more. So a parser is one generator over the whole reply, and its result does not depend
 on how the text is cut.
+
+Where a reply was cut short by its length, the start of a tag is no text of it.
 """
 
 import json
@@ -22,6 +24,7 @@ LONGEST_WORD = 1024
 
 _NO_SPACE = re.compile(r"\S")
 _WORD = re.compile(r"[\w.-]*+")
+_TAG_STARTS = ("<", "[", "]")
 # Possessive quantifiers keep the time linear.
 _STRINGS = {
     quote: re.compile(
@@ -61,9 +64,14 @@ class Markers:
 
 
 class Reader:
-    """The text of one reply that has arrived but has not been read yet."""
+    """The text of one reply that has arrived but has not been read yet.
+
+    Attributes:
+        is_cut: Whether the text has ended because of its length.
+    """
 
     def __init__(self) -> None:
+        self.is_cut = False
         self._text = ""
         self._at = 0
         self._has_ended = False
@@ -84,9 +92,13 @@ class Reader:
         self._text = self._text[self._at :] + text
         self._at = 0
 
-    def feed_eof(self) -> None:
+    def feed_eof(self, *, is_cut: bool = False) -> None:
         """Marks the end of the text."""
-        self._has_ended = True
+        self._has_ended, self.is_cut = True, is_cut
+
+    def drop_rest(self) -> None:
+        """Leaves out what has not been read."""
+        self._text = self._text[: self._at]
 
     def record(self) -> None:
         """Starts to record what is read, until `recorded` returns it."""
@@ -109,8 +121,11 @@ class Reader:
             found = markers.search(self._text, self._at)
             if found is not None:
                 return self._read(found.start()), self._read(found.end())
-            whole = len(self._text)
-            sure = whole if self._has_ended else markers.undecided(self._text, self._at)
+            sure = markers.undecided(self._text, self._at)
+            if self.is_cut and self._text[sure:].lstrip().startswith(_TAG_STARTS):
+                self._text = self._text[:sure]
+            if self._has_ended:
+                sure = len(self._text)
             if sure > self._at or self.is_over:
                 return self._read(sure), None
             yield
@@ -125,14 +140,17 @@ class Reader:
 
         Returns:
             The text; None if no marker begins within `most` characters. Then nothing
-            has been read.
+            has been read, unless the reply was cut short there.
         """
         while True:
             found = markers.search(self._text, self._at, most)
             if found is not None:
                 return self._read(found.start())
             sure = markers.undecided(self._text, self._at)
-            if self._has_ended or sure - self._at > most:
+            if sure - self._at > most:
+                return None
+            if self._has_ended:
+                self._read_cut()
                 return None
             yield
 
@@ -149,7 +167,12 @@ class Reader:
             end = self._at + len(expected)
             if self._text.startswith(expected, self._at):
                 return True
-            if self._has_ended or not expected.startswith(self._text[self._at : end]):
+            if not expected.startswith(self._text[self._at : end]):
+                return False
+            if self._has_ended:
+                is_fence = self._recorded is None and expected.startswith("`")
+                if self.is_cut and (is_fence or expected.startswith(_TAG_STARTS)):
+                    self.drop_rest()
                 return False
             yield
 
@@ -194,7 +217,10 @@ class Reader:
             found = pattern.match(self._text, self._at, end)
             if found is not None:
                 break
-            if self._has_ended or len(self._text) >= end:
+            if len(self._text) >= end:
+                return None
+            if self._has_ended:
+                self._read_cut()
                 return None
             yield
         return decoded_string(self._read(found.end()))
@@ -208,6 +234,11 @@ class Reader:
         """
         yield from self.peek()
         return self._read(mender.scan(self._text, self._at))
+
+    def _read_cut(self) -> None:
+        """Reads the rest of a reply that was cut short: it is no beginning."""
+        if self.is_cut:
+            self._read(len(self._text))
 
     def _read(self, end: int) -> str:
         text = self._text[self._at : end]

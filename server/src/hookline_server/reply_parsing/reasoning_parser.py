@@ -33,7 +33,8 @@ class ReasoningParser(Protocol):
     """Separates reasoning and content in the text of one reply.
 
     It gets what the tool parser takes for content. The rules of `ToolParser` for
-    pieces, time and threads apply here, too, as do `control_tokens` and `Repair`.
+    pieces, time and threads apply here, too, as do `control_tokens`, `Repair` and
+    `CutParser`.
 
     It may have the method `call_begun()`, called where a call begins, which ends the
     reasoning and returns the parts that were held back; and the attribute `ends`, the

@@ -1,5 +1,6 @@
 """Parsers that are written as one generator over the text of a reply."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Container, Generator, Iterator
 from typing import Generic, TypeVar
@@ -26,6 +27,8 @@ Steps = Generator[P | None, None, R]
 
 ToolSteps = Steps[ToolPart, R]
 ReasoningSteps = Steps[ReasoningPart, R]
+
+_PROSE = re.compile(r"\s*+(?:[^\W\d_][\w'’-]*+[,.;:!?]?\s+){2}[^\W\d_]")
 
 LONGEST_SPACE = 64
 """Maximum white space before a call that is left out of the content."""
@@ -58,6 +61,11 @@ class SteppedParser(ABC, Generic[P]):
 
     def finish(self) -> list[P]:
         self.reader.feed_eof()
+        return self._parts()
+
+    def cut(self) -> list[P]:
+        """See `CutParser`."""
+        self.reader.feed_eof(is_cut=True)
         return self._parts()
 
     def _parts(self) -> list[P]:
@@ -159,7 +167,7 @@ class SteppedToolParser(SteppedParser[ToolPart]):
                 return marker
 
     def _is_cut_token(self, text: str) -> bool:
-        """Returns whether a reply was cut short within the end of a call."""
+        """Returns whether a reply has ended within the end of a call."""
         return any(token.startswith(text) for token in self.control_tokens)
 
     def certain_length(self, text: str) -> int:
@@ -183,17 +191,27 @@ class SteppedToolParser(SteppedParser[ToolPart]):
         """Whether the content so far ends within code."""
         return self._code.is_open
 
-    def not_a_call(self, marker: str) -> Content:
+    def not_a_call(self, marker: str) -> Content | Repair:
         """Returns what was read since the marker, including what was left out.
 
-        White space at its end follows later, if no call does.
+        White space at its end follows later, if no call does. Where the reply was cut
+        short before it said whom it calls, there is nothing to return.
         """
+        read = self.reader.recorded()
+        if self.reader.is_cut and self._begins_call(marker) and not is_prose(read):
+            self._space = ""
+            self.reader.drop_rest()
+            return Repair("cut")
         self.follows_call = False
         self._unclosed += bool(marker)
-        text = self._space + marker + self.reader.recorded()
+        text = self._space + marker + read
         sure = without_space(text)
         self._space = text[sure:]
         return self._content(text[:sure])
+
+    def _begins_call(self, marker: str) -> bool:
+        """Returns whether nothing but a call would have followed."""
+        return self.follows_call or (len(marker) > 1 and not marker.startswith("`"))
 
     def begins_anew(self, marker: str) -> Content:
         """Returns a marker that has ended the reasoning; the reader records."""
@@ -222,6 +240,11 @@ class SteppedToolParser(SteppedParser[ToolPart]):
         while not (mender.is_done or self.reader.is_over):
             if piece := (yield from self.reader.take_json(mender)):
                 yield CallArguments(piece)
+
+
+def is_prose(text: str) -> bool:
+    """Returns whether a text begins with several words, as no call does."""
+    return _PROSE.match(text) is not None
 
 
 def without_space(text: str) -> int:

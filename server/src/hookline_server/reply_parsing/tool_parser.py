@@ -64,6 +64,23 @@ class ToolParser(Protocol):
 
 
 @runtime_checkable
+class CutParser(Protocol):
+    """The additional interface of a parser that knows what a cut reply may end with.
+
+    Without it, `finish` is called.
+    """
+
+    def cut(self) -> Sequence[ToolPart]:
+        """Called instead of `finish` where a reply has reached its greatest length.
+
+        What it says is the start of what a longer reply would have said: the start of a
+        tag is left out, and so is a call whose name is not whole, with a `Repair`. A
+        call whose name is whole is one, with the arguments so far.
+        """
+        ...
+
+
+@runtime_checkable
 class NamesCalls(Protocol):
     """The additional interface of a parser whose chat templates want ids of a form.
 

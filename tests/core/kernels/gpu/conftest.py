@@ -87,7 +87,7 @@ def teach_bfloat16() -> None:
 
 def patch_once() -> None:
     """Patches the language once a launch, not for each function that a kernel calls."""
-    interpreter = import_module("triton.runtime.interpreter")
+    interpreter: Any = import_module("triton.runtime.interpreter")
     language, patch_all = interpreter.tl, interpreter._patch_lang
 
     def patch(function: Any) -> Any:

@@ -258,7 +258,11 @@ def test_another_schema_version_is_one_clear_error(ends: Ends) -> None:
 
 
 def test_a_bounded_outbox_refuses_what_does_not_fit(ends: Ends) -> None:
-    """A send that does not wait returns False once the peer takes nothing."""
+    """A send that does not wait returns False once the peer takes nothing.
+
+    ØMQ empties the outbox into the connection whenever its thread gets to it, so that
+    any send may find room again, but not as many as are tried.
+    """
     context = zmq.Context()
     silent = context.socket(zmq.PULL)
     silent.set_hwm(1)
@@ -273,4 +277,4 @@ def test_a_bounded_outbox_refuses_what_does_not_fit(ends: Ends) -> None:
     context.destroy(linger=0)
 
     assert taken[0]
-    assert not taken[-1]
+    assert not all(taken)

@@ -1,5 +1,6 @@
 """`hookline warm-up`, and servers whose kernels are not compiled yet."""
 
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from hookline.config import EngineConfig
 from hookline_background_compiling import warm_up
 from hookline_background_compiling.messages import CompilerMessage, KernelCompiled
 from hookline_background_compiling.process import outcome
+from hookline_kernels.cpu.jit import kept_cache
 from hookline_server.cli import main
 from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import serving
@@ -80,16 +82,30 @@ def test_warm_up_compiles_what_ranks_need(
     assert set(tmp_path.rglob("*.nbi")) == compiled
 
 
+@pytest.fixture
+def few_kernels(tmp_path: Path) -> Path:
+    """Has the kernels that this machine has kept, without some that take seconds."""
+    kept = kept_cache().folder
+    assert kept is not None
+    # As `keep_cache` names it in the folder that NUMBA_CACHE_DIR names.
+    shutil.copytree(
+        kept,
+        tmp_path / "hookline" / "kernels" / kept.name,
+        ignore=shutil.ignore_patterns("prefill*", "norm*"),
+    )
+    return tmp_path
+
+
 @pytest.mark.slow
 def test_warm_up_compiles_once(
-    tmp_path: Path,
+    few_kernels: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """
     A second call finds the kernels of the first, and a server then starts with them.
     """
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(few_kernels))
 
     assert main(["warm-up"]) == 0
     first = capsys.readouterr().out
@@ -98,18 +114,19 @@ def test_warm_up_compiles_once(
 
     assert "compiled rms-norm" in first
     assert "compiled 0 kernels" in second
-    with serving("--port=0") as server:
+    with serving("--port=0", "--num-kv-blocks=256") as server:
         assert "compiled attention" in server.banner
 
 
 @pytest.mark.slow
-def test_server_changes_to_kernels_between_steps(tmp_path: Path) -> None:
+def test_server_changes_to_kernels_between_steps(few_kernels: Path) -> None:
     """
     A server without kernels answers at once, and alike before and after they are there.
     """
     # In float32, where no two tokens are nearly as likely.
-    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    with serving("--port=0", "--dtype=float32", environment=variables) as server:
+    options = ("--port=0", "--dtype=float32", "--num-kv-blocks=256")
+    variables = {"NUMBA_CACHE_DIR": str(few_kernels)}
+    with serving(*options, environment=variables) as server:
         assert "its kernels are being compiled" in server.banner
         _, before = server.post(PATH, BODY)
         server.wait_for("hookline_kernels_compiling", 1)

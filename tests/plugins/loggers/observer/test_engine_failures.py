@@ -1,6 +1,10 @@
 """One failure of an engine, with the requests of all front ends that have ended."""
 
-from hookline_observer.engine_failures import MOST_REPORTS, EngineFailures
+from hookline_observer.engine_failures import (
+    MOST_REPORTS,
+    MOST_SILENT_REPORTS,
+    EngineFailures,
+)
 from hookline_observer.messages import Failed
 
 
@@ -10,7 +14,7 @@ def failed(open_requests: int, engine: int = 0, *, is_final: bool = False) -> Fa
 
 def made() -> tuple[EngineFailures, list[Failed]]:
     told: list[Failed] = []
-    return EngineFailures(told.append), told
+    return EngineFailures(told.append, lambda _, __: None), told
 
 
 def test_the_owner_alone_is_told_at_once() -> None:
@@ -74,9 +78,23 @@ def test_two_failures_are_two() -> None:
     failures, told = made()
     failures.add(0, failed(1), {0, 1}, is_owner=True)
     failures.add(0, failed(0, is_final=True), {0, 1}, is_owner=True)
+    assert told == []
+    failures.add(1, failed(4), {0, 1}, is_owner=False)
     failures.add(1, failed(2, is_final=True), {0, 1}, is_owner=False)
 
-    assert told == [failed(1), failed(2, is_final=True)]
+    assert told == [failed(5), failed(2, is_final=True)]
+
+
+def test_one_that_ends_is_not_waited_for() -> None:
+    """
+    What the others have told is all that will ever be known.
+    """
+    failures, told = made()
+    failures.add(0, failed(1), {0, 1}, is_owner=True)
+
+    failures.leave(1)
+
+    assert told == [failed(1)]
 
 
 def test_a_share_without_a_failure_is_forgotten() -> None:
@@ -85,7 +103,7 @@ def test_a_share_without_a_failure_is_forgotten() -> None:
     """
     failures, told = made()
     failures.add(1, failed(9), {0, 1}, is_owner=False)
-    for _ in range(MOST_REPORTS + 1):
+    for _ in range(MOST_SILENT_REPORTS):
         failures.settle_late()
 
     failures.add(0, failed(1), {0}, is_owner=True)

@@ -4,15 +4,18 @@ from typing import Any
 
 import msgspec
 
-from hookline.events import ClockPair, StepOutput
+from hookline.events import ClockPair, Finished, StepEvents, StepOutput
+from hookline.finish_cause import Aborted
 from hookline.frontend.observing import REQUESTS
+from hookline.frontend.request_account import orphaned_request
 from hookline.request import FinishReason
+from hookline.request_ids import first_id
 from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
+from hookline_observer.engine_failures import MOST_SILENT_REPORTS
 from hookline_observer.merging import MergedNotices
 from hookline_observer.messages import Failed, Observed, Started
-from hookline_observer.orphans import MOST_REPORTS
 from hookline_testing.payloads import FACTS
 
 OWNER, SECONDARY = 0, 1
@@ -127,8 +130,66 @@ def test_no_end_is_told_while_a_front_end_may_have_the_request() -> None:
         merged.on_notice(OWNER, Observed(state, IterationStats(), {}))
         merged.on_notice(OWNER, failed)
     merged.on_notice(SECONDARY, msgspec.structs.replace(ENDED, received=3))
-    for _ in range(MOST_REPORTS + 1):
+    for _ in range(MOST_SILENT_REPORTS):
         merged.report()
     merged.leave(SECONDARY)
 
     assert loggers.ended == []
+
+
+GUEST = 7
+FIRST = first_id(GUEST)
+WAITING = msgspec.structs.replace(
+    ENDED, open_requests=0, received=3, waiting=(FIRST, FIRST + 1, FIRST + 2)
+)
+
+
+def finished(front_end: int, cause: str, *ids: int) -> tuple[int, Observed]:
+    """What a front end tells of requests that have ended."""
+    events = [Finished(each, 1, Aborted("client"), 0) for each in ids]
+    ended = tuple(orphaned_request(each) for each in events)
+    output = StepOutput(
+        FACTS.engine_index,
+        1,
+        cause,
+        SchedulerStats(),
+        events=StepEvents(finished=events),
+    )
+    return front_end, Observed(output, IterationStats(finished=ended), {})
+
+
+def ended_ids(*notices: tuple[int, Any]) -> list[int]:
+    """Tells of an engine's end and of what follows; the guest ends before the last."""
+    loggers: Any = Ends()
+    merged = MergedNotices(loggers)
+    for front_end in (OWNER, GUEST):
+        merged.on_client_link(front_end, 0, 0.0)
+    for index, notice in ((OWNER, BEGAN), (OWNER, ENDED), (GUEST, WAITING)):
+        merged.on_notice(index, notice)
+    for index, notice in notices[:-1]:
+        merged.on_notice(index, notice)
+    merged.leave(GUEST)
+    for index, notice in notices[-1:]:
+        merged.on_notice(index, notice)
+    return sorted(each.request_id for each in loggers.ended)
+
+
+def test_requests_end_whose_front_end_ends_while_they_wait_for_an_engine() -> None:
+    """Those of which it has told something else since do not end again."""
+    began = (OWNER, BEGAN)
+    first, second, third = WAITING.waiting
+    again = (GUEST, told_by_secondary(IterationStats(resubmitted=3)))
+    moved = (GUEST, told_by_secondary(IterationStats(moved=3)))
+
+    assert ended_ids(began) == [first, second, third]
+    assert ended_ids(finished(GUEST, REQUESTS, second), began) == [first, second, third]
+    assert ended_ids(again, began) == ended_ids(moved, began) == []
+
+
+def test_requests_end_once_that_an_engine_has_got_again_unbeknown() -> None:
+    """Their front end was killed before it told so, and the engine aborts them."""
+    first, second, third = WAITING.waiting
+    aborted = finished(OWNER, "step", first, second)
+
+    assert ended_ids((OWNER, BEGAN), aborted) == [first, second, third]
+    assert ended_ids((OWNER, BEGAN), aborted, (OWNER, BEGAN)) == [first, second, third]

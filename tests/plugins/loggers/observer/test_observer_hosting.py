@@ -183,7 +183,7 @@ def test_a_new_observer_knows_what_is(site: PluginSite, hosted: HostedObserver) 
 
     after = [each for _, each in site.calls("there")][before:]
     first, *rest = [each for each in after if not isinstance(each, FrontEndChanged)]
-    assert first == EngineStarted(facts=FACTS, clock=CLOCK, resubmitted=4)
+    assert first == EngineStarted(facts=FACTS, clock=CLOCK, ended_before=4)
     assert [
         each.scheduler.totals.received
         for each in rest
@@ -226,7 +226,7 @@ def test_books_of_several_front_ends_balance_after_a_restart(
 
     after = [each for _, each in site.calls("there")][before:]
     starts = [each for each in after if isinstance(each, EngineStarted)]
-    assert [each.resubmitted for each in starts] == [2]
+    assert [each.ended_before for each in starts] == [2]
     ends = [each for each in after if isinstance(each, StateChanged)]
     assert [each.iteration.generation_tokens for each in ends] == [4]
 
@@ -277,9 +277,10 @@ def test_an_engines_failure_is_told_once_with_the_requests_of_all(
         for each in (owner, one, other):
             each.front_end_changed((TransportStats(dropped=0),))
             assert each.flush(PATIENCE_SECONDS)
-        one.failed(0, "it fell", 63)
-        owner.failed(0, "it fell", 0)
-        other.failed(0, "it fell", 78)
+        for each, ended in ((one, 63), (owner, 0), (other, 78)):
+            each.failed(
+                EngineFailed(engine_index=0, reason="it fell", open_requests=ended)
+            )
         until(lambda: told(site, EngineFailed))
 
     assert told(site, EngineFailed) == [

@@ -165,13 +165,13 @@ class Reply:
     )
     counts: FailureCounts = field(default_factory=FailureCounts)
 
-    def read(self, pieces: Iterable[str]) -> Said:
-        """Returns what a text says that comes in pieces."""
+    def read(self, pieces: Iterable[str], *, is_cut: bool = False) -> Said:
+        """Returns what a text says that comes in pieces, and may end too early."""
         reader, said = self._reader(), Said()
         for piece in pieces:
             for parts in reader.read(piece, (), bytes):
                 said.take(parts)
-        said.take(reader.finish())
+        said.take(reader.finish(is_cut=is_cut))
         return said
 
     def _reader(self) -> ReplyReader:

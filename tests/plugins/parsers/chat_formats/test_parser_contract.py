@@ -172,6 +172,109 @@ def test_mutated_replies_keep_to_the_contract(
     assert next(repairs) == next(repairs), text
 
 
+PLAIN_MARKS = ("phi4_mini_json", "xlam")
+"""Formats whose marks are words, or begin code: they stay where a call may not come."""
+
+
+def starts(said: Said, whole: Said) -> bool:
+    """Whether a reply says the start of what another one says."""
+    names, others = ([name for name, _ in each.calls] for each in (said, whole))
+    complete = said.calls[:-1]
+    return (
+        whole.content.startswith(said.content.rstrip())
+        and whole.reasoning.startswith(said.reasoning.rstrip())
+        and others[: len(names)] == names
+        and whole.calls[: len(complete)] == complete
+    )
+
+
+def told(said: Said) -> tuple[str, str, list[tuple[str, str]]]:
+    return said.content, said.reasoning, said.calls
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_cut_replies_say_the_start_of_whole_ones(name: str) -> None:
+    """
+    Wherever the length ends a reply: no markup is content, and calls whose names are
+    whole are calls, however the text arrives.
+    """
+    text = f"<think>Hm.</think>I look. {CALLS[name]} So"
+    whole = Reply(tool=name, reasoning="qwen3").read([text])
+    faults = []
+
+    for end in range(1, len(text)):
+        at_once, split = (Reply(tool=name, reasoning="qwen3") for _ in range(2))
+        said = at_once.read([text[:end]], is_cut=True)
+        if not starts(said, whole) and name not in PLAIN_MARKS:
+            faults.append(f"{text[:end]!r}: {said}")
+        if told(said) != told(split.read(cut(text[:end], end), is_cut=True)):
+            faults.append(f"{text[:end]!r} split")
+        faults += broken_rules(at_once, said)
+
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(deadline=None, max_examples=10, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32),
+    reasoning=st.sampled_from([None, *sorted(REASONING_PARSERS)]),
+)
+def test_cut_slips_keep_to_the_contract(
+    name: str, seed: int, reasoning: str | None
+) -> None:
+    """
+    At every split the same, and no sentence is lost, even where it is within tags.
+    """
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    text = mutated("".join(chance.choices(WHOLE[name], k=2)), chance)
+    text = f"We have Zebra1 here. {text[: chance.randint(0, len(text))]}"
+    whole, split = (Reply(tool=name, reasoning=reasoning) for _ in range(2))
+
+    said = whole.read([text], is_cut=True)
+    pieces = split.read(cut(text, seed), is_cut=True)
+
+    assert told(said) == told(pieces), text
+    assert not broken_rules(whole, said), text
+    assert "We have Zebra1 here." in said.content + said.reasoning, text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "calls", "content"),
+    [
+        ("hermes", '<tool_call>{"name": "get_we', [], ""),
+        ("hermes", '<tool_call>{"name": "f", "argum', [("f", "{}")], ""),
+        ("hermes", '<tool_call>{"name": "f", "arguments": "{\\"a', [("f", None)], ""),
+        ("hermes", "The tag <tool_call> begins a call", [], None),
+        ("hermes", '{"name": "get_we', [], None),
+        ("mistral", "[TOOL_CALLS]f[ARGS]", [("f", "{}")], ""),
+        ("mistral", "[TOOL_CALLS] is a token that", [], " is a token that"),
+        ("llama3_json", '{"answer": "For', [], None),
+        ("kimi_k2", "<|tool_calls_section_begin|>I look at it", [], "I look at it"),
+        ("pythonic", "I have [one of", [], None),
+        ("openai", "<|channel|>final<|message|>Hi.<|en", [], "Hi."),
+        ("openai", "<|channel|>commentary to=functions.f", [], ""),
+        ("openai", "<|channel|>commentary to=functions.f ", [("f", "{}")], ""),
+    ],
+)
+def test_cuts_are_counted_and_cost_no_sentence(
+    name: str, text: str, calls: list[tuple[str, str | None]], content: str | None
+) -> None:
+    """
+    None as the content is the whole text, and as arguments what has been mended.
+    """
+    reply = Reply(tool=name)
+
+    said = reply.read([text], is_cut=True)
+
+    assert [each for each, _ in said.calls] == [each for each, _ in calls]
+    assert said.content == (text if content is None else content)
+    for (_, got), (_, wanted) in zip(said.calls, calls, strict=True):
+        assert got == (wanted or '{"a": null}')
+    if not content and content is not None and not calls:
+        assert [kind for *_, kind, _ in reply.counts.stats().repairs] == ["cut"]
+
+
 @pytest.mark.parametrize("name", FORMATS)
 @settings(deadline=None, max_examples=20, derandomize=True)
 @given(

@@ -302,3 +302,24 @@ async def test_a_server_needs_a_template_for_that() -> None:
     with pytest.raises(ConfigError, match="has no response_template"):
         async with client_of(FakeEngine(("Hi.",)), SETTINGS):
             pass
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("Hi. <|tool_c", "Hi. "),
+        ("Hi. <|tool_call>call:f{", "Hi."),
+        ("Hi. <|tool_call> is a token here", None),
+        ("Hi. <turn", "Hi. "),
+    ],
+)
+def test_a_cut_reply_has_no_markup(text: str, content: str | None) -> None:
+    """What may be the start of a mark or of a call is left out, and no sentence is."""
+    config = {"response_template": GEMMA}
+    tools = TemplateToolParser(ToolParserContext(tools=TOOLS.tools, tokenizer=config))
+    said = Said()
+
+    said.take([*tools.push(text), *tools.cut()])
+
+    assert not said.calls
+    assert said.content == (text if content is None else content)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, SamplingParams, StructuredOutputsParams
-from hookline.config import EngineConfig, KVCacheDtype, ModelConfig
+from hookline.config import CacheConfig, EngineConfig, KVCacheDtype, ModelConfig
 from hookline.exceptions import ConfigError
 from hookline.outputs import RequestOutput
 from hookline_cluster.config import ClusterConfig
@@ -33,6 +33,7 @@ def prompts() -> list[list[int]]:
 def config(llama: Oracle) -> EngineConfig:
     return EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
+        cache=CacheConfig(num_kv_blocks=256),
         sections={"cluster": ClusterConfig(data_parallel_size=2)},
         in_process=False,
     )

@@ -18,13 +18,28 @@ _ROWS, _SIDE = 512, 2048
 
 
 def machine_peaks(model: ModelShape) -> Peaks | None:
-    """Returns the peaks in the model's data type; None for a model without cost."""
+    """Returns the peaks for the model's data type; None for a model without cost.
+
+    On a processor, also those in float32: where it has no instructions for the type,
+    torch is slow, and the engine's kernels compute in float32.
+    """
     if not model.cost.weight_bytes:
         return None
     import torch  # noqa: PLC0415 - the other benchmarks of this package need none
 
     dtype = getattr(torch, model.dtype)
     device = "cuda" if not model.isa and torch.cuda.is_available() else "cpu"
+    dtypes = {dtype} if device == "cuda" else {dtype, torch.float32}
+    found = [_peaks(model, each, device) for each in dtypes]
+    return Peaks(
+        flops=max(each.flops for each in found),
+        bytes=max(each.bytes for each in found),
+    )
+
+
+def _peaks(model: ModelShape, dtype: "torch.dtype", device: str) -> Peaks:
+    import torch  # noqa: PLC0415
+
     size = torch.empty((), dtype=dtype).element_size()
     wanted = min(max(model.cost.weight_bytes, LEAST_BYTES), MOST_BYTES)
     side = max(64, round((wanted / size) ** 0.5))

@@ -1,9 +1,14 @@
 """Marks parameters of tests that are left to `make test-all`."""
 
 import os
+import re
 from collections.abc import Iterable
+from functools import partial
+from itertools import combinations
+from operator import contains
 
 import pytest
+from _pytest.mark.expression import Expression
 
 
 def essential(values: Iterable[object], *chosen: object) -> list[object]:
@@ -26,6 +31,22 @@ def examples(count: int) -> int:
     They are others in each run, so that no example is left out for good.
     """
     return count if os.environ.get("HOOKLINE_TEST_ALL") else count // 3
+
+
+def may_be_asked_for(source: str, asked: str) -> bool:
+    """Whether tests of this source can have the marks that pytest's `-m` asks for.
+
+    A test has any of the marks that the source names, and those of `essential`.
+    """
+    names = {*re.findall(r"\bmark\.(\w+)", source)}
+    names |= {"exhaustive"} if "essential" in source else set()
+    names &= {*re.findall(r"\w+", asked)}
+    is_asked = Expression.compile(asked).evaluate
+    return any(
+        is_asked(partial(contains, each))
+        for count in range(len(names) + 1)
+        for each in combinations(names, count)
+    )
 
 
 def _exhaustive(value: object) -> object:

@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -37,10 +38,12 @@ class Order(NamedTuple):
     Attributes:
         argv: Its arguments, behind `python -m hookline_server`.
         folder: Its working directory.
+        variables: What its environment has beyond this process's.
     """
 
     argv: list[str]
     folder: str
+    variables: dict[str, str]
 
 
 def serve(control: socket.socket) -> list[str] | None:
@@ -77,6 +80,10 @@ def _become(order: Order, descriptors: Sequence[int]) -> None:
         os.dup2(descriptor, target)
         os.close(descriptor)
     os.chdir(order.folder)
+    os.environ.update(order.variables)
+    paths = order.variables.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [each for each in paths if each and each not in sys.path]
+    tempfile.tempdir = None  # found again, where TMPDIR says
     sys.argv = [str(_program()), *order.argv]
     sys.orig_argv[:] = [sys.executable, "-m", "hookline_server", *order.argv]
 

@@ -28,6 +28,8 @@ OF_TESTS = {
     "TRITON_DEFAULT_FP_FUSION",
 }
 """Variables of pytest, and those that torch sets in the test's process on import."""
+_EARLY = ("HOOKLINE_", "NUMBA_", "OMP_", "PYTHON")
+"""How variables begin that are read by what has been imported before the fork."""
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -115,10 +117,12 @@ class ForkServer:
         theirs.close()
         atexit.register(self._close)
 
-    def start(self, argv: Sequence[str], stderr: int) -> ForkedProcess:
-        """Forks `python -m hookline_server` with these arguments."""
+    def start(
+        self, argv: Sequence[str], stderr: int, variables: Mapping[str, str]
+    ) -> ForkedProcess:
+        """Forks `python -m hookline_server` with arguments and more variables."""
         reading, writing = os.pipe()
-        order = json.dumps(Order(list(argv), str(Path.cwd()))).encode()
+        order = json.dumps(Order([*argv], str(Path.cwd()), {**variables})).encode()
         try:
             with _adopting():
                 socket.send_fds(self._control, [order], [writing, stderr])
@@ -144,7 +148,19 @@ def _adopting() -> Iterator[None]:
         prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-def is_alike(environment: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether variables are equal, but for those of tests' processes."""
+def may_be_late(
+    environment: Mapping[str, str], other: Mapping[str, str]
+) -> dict[str, str] | None:
+    """Returns the variables that a fork with the others needs, but for tests' own.
+
+    Returns:
+        None if the fork would come too late for one that differs.
+    """
     names = environment.keys() | other.keys()
-    return all(environment.get(each) == other.get(each) for each in names - OF_TESTS)
+    differ = {each for each in names if environment.get(each) != other.get(each)}
+    differ -= OF_TESTS
+    if not differ <= environment.keys() or any(
+        each.startswith(_EARLY) and each != "PYTHONPATH" for each in differ
+    ):
+        return None
+    return {each: environment[each] for each in differ}

@@ -17,7 +17,7 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
-from hookline_testing.forked_servers import ForkedProcess, ForkServer, is_alike
+from hookline_testing.forked_servers import ForkedProcess, ForkServer, may_be_late
 from hookline_testing.own_time import Deadline, Stopwatch
 from hookline_testing.waiting import PATIENCE_SECONDS, wait_for_value, wait_until
 
@@ -112,13 +112,7 @@ class Server:
         return found
 
     def find(self, name: str, **labels: str) -> float | None:
-        _, text = self.get("/metrics")
-        for line in text.splitlines():
-            if line.startswith((f"{name}{{", f"{name} ")) and all(
-                f'{key}="{value}"' in line for key, value in labels.items()
-            ):
-                return float(line.rsplit(" ", 1)[1])
-        return None
+        return _value(self.get("/metrics")[1], name, labels)
 
     def wait_for(self, name: str, value: float, **labels: str) -> None:
         wait_for_value(
@@ -130,8 +124,12 @@ class Server:
     def wait_for_sum(
         self, name: str, value: float, series: Sequence[dict[str, str]]
     ) -> None:
+        def total() -> float:
+            _, page = self.get("/metrics")
+            return sum(_value(page, name, each) or 0 for each in series)
+
         wait_for_value(
-            lambda: sum(self.find(name, **each) or 0 for each in series),
+            total,
             lambda found: found == value,
             f"{name} did not add up to {value}",
         )
@@ -164,6 +162,15 @@ class Server:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
+
+
+def _value(page: str, name: str, labels: Mapping[str, str]) -> float | None:
+    for line in page.splitlines():
+        if line.startswith((f"{name}{{", f"{name} ")) and all(
+            f'{key}="{value}"' in line for key, value in labels.items()
+        ):
+            return float(line.rsplit(" ", 1)[1])
+    return None
 
 
 def engine_of(pid: int) -> int:
@@ -251,7 +258,8 @@ def serving(
         limits: Limits of resources, such as `resource.RLIMIT_NOFILE`, by their number.
         stderr: File descriptor of standard error; None for the file `Server.log`.
         is_forked: Whether it may be a fork of a process that has done its imports. A
-            server with other variables, limits or another interpreter is a new process.
+            server with limits, another interpreter or variables that imports read is a
+            new process.
         python: The interpreter, with the packages that it sees.
     """
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
@@ -285,8 +293,9 @@ def _started(
     *,
     is_forked: bool,
 ) -> subprocess.Popen[str] | ForkedProcess:
-    if is_forked and not limits and is_alike(variables, _VARIABLES):
-        return _fork_server().start(command[3:], stderr)
+    late = may_be_late(variables, _VARIABLES)
+    if is_forked and not limits and late is not None:
+        return _fork_server().start(command[3:], stderr, late)
     return subprocess.Popen(  # noqa: S603 - the test names the command
         command,
         stdout=subprocess.PIPE,

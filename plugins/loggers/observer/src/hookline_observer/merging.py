@@ -15,7 +15,13 @@ from hookline.frontend.observing import REQUESTS
 from hookline.frontend.request_account import orphaned_request
 from hookline.frozen import frozen_map
 from hookline.logged_record import LoggedRecord
-from hookline.payloads import HttpAnswered, HttpExchange, PageStats, RecordsLogged
+from hookline.payloads import (
+    EngineFailed,
+    HttpAnswered,
+    HttpExchange,
+    PageStats,
+    RecordsLogged,
+)
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
@@ -36,8 +42,8 @@ from hookline_observer.messages import (
     Stopped,
     parts_of,
 )
-from hookline_observer.orphans import Orphans
 from hookline_observer.unreported_ends import UnreportedEnds
+from hookline_observer.waiting_requests import WaitingRequests
 
 MOST_EARLY = 1024
 """Maximum number of notices about engines whose start has not been told yet."""
@@ -87,8 +93,8 @@ class MergedNotices:
         self._since: dict[int, int] = {}
         self._down: set[int] = set()
         self._owners: dict[int, int] = {}
-        self._failures = EngineFailures(self._tell_failure)
-        self._orphans = Orphans(self._end_orphans)
+        self._failures = EngineFailures(self._tell_failure, self._end_orphans)
+        self._waiting = WaitingRequests()
         self._early: list[tuple[int, Observed]] = []
         self._lost = LostNotices(before.lost, before.lost_by_front_end)
         self._waited: dict[int, float] = {}
@@ -118,12 +124,13 @@ class MergedNotices:
         is_owner = self._owners.get(notice.engine_index) == index
         if is_owner:
             self._down.add(notice.engine_index)
+        if notice.waiting:
+            self._waiting.wait(index, notice.engine_index, notice.waiting)
+        unended = self._unended(notice.engine_index) if is_owner else None
         heard = self._waited.keys()
-        self._failures.add(index, notice, heard, is_owner=is_owner)
-        left = self._open_requests(notice.engine_index) if is_owner else None
-        self._orphans.add(index, notice, left, heard)
+        self._failures.add(index, notice, heard, is_owner=is_owner, unended=unended)
 
-    def _open_requests(self, engine_index: int) -> int | None:
+    def _unended(self, engine_index: int) -> int | None:
         """Returns the number of open requests in the state that the owner told last."""
         if (state := self._states.get(engine_index)) is None:
             return None
@@ -131,18 +138,18 @@ class MergedNotices:
         return totals.received + totals.migrated_in - sum(totals.finished.values())
 
     def _tell_failure(self, failed: Failed) -> None:
-        self._observers.failed(
-            failed.engine_index,
-            failed.reason,
-            failed.open_requests,
+        payload = EngineFailed(
+            engine_index=failed.engine_index,
+            reason=failed.reason,
+            open_requests=failed.open_requests,
             is_final=failed.is_final,
         )
+        self._observers.failed(payload)
 
     def _end_orphans(self, engine_index: int, count: int) -> None:
-        """Ends requests whose engine and front end have ended together."""
-        cause = Aborted("its front end and its engine have ended")
-        ends = [Finished(-number, 0, cause, 0) for number in range(1, count + 1)]
-        self._report_unreported([Ended(engine_index, -1, ends)])
+        """Ends requests of unknown ids: nobody has told of them."""
+        ids = range(-1, -1 - count, -1)
+        self._report_unreported([_ended_together(engine_index, -1, ids)])
 
     def _start(self, index: int, notice: Started) -> None:
         self._owners[notice.facts.engine_index] = index
@@ -155,6 +162,7 @@ class MergedNotices:
             notice.clock,
             restart_cause=notice.restart_cause,
             resubmitted=notice.resubmitted,
+            ended_before=notice.ended_before,
         )
         early, self._early = self._early, []
         for front_end, each in early:
@@ -163,6 +171,7 @@ class MergedNotices:
     def _observe(self, index: int, notice: Observed) -> None:
         """Passes it on, unless what ended then is told as part of a start."""
         output = notice.output
+        self._waiting.observe(index, output.engine_index, notice.iteration)
         since = self._since.get(output.engine_index)
         # A secondary client may tell that a new process gets requests again before the
         # owner tells of that process.
@@ -177,8 +186,15 @@ class MergedNotices:
         if since is None or (output.at <= since and output.cause not in _NOT_TIMED):
             self._lost.miss()
             return
-        output = self._with_latest_state(output)
-        self._observers.observe(output, notice.whole_iteration, notice.facts)
+        output, iteration = self._with_latest_state(output), notice.whole_iteration
+        if iteration.finished:
+            # An engine may have got requests again whose front end never said so.
+            ended = tuple(self._unreported.once(iteration.finished))
+            iteration = replace(iteration, finished=ended)
+            finished = [*self._unreported.once(output.events.finished)]
+            events = msgspec.structs.replace(output.events, finished=finished)
+            output = msgspec.structs.replace(output, events=events)
+        self._observers.observe(output, iteration, notice.facts)
 
     def _take_ended(self, notice: Ended) -> None:
         since = self._since.get(notice.engine_index, -1)
@@ -197,8 +213,14 @@ class MergedNotices:
         """A front end has ended: its totals stay, all else of it is gone."""
         self._lost.leave(index)
         self._waited.pop(index, None)
-        self._orphans.leave(index)
-        unreported = self._unreported.left(index)
+        waited = self._waiting.left(index)
+        orphans = [
+            _ended_together(at, index, sorted(ids)) for at, ids in waited.items()
+        ]
+        for each in waited.values():
+            self._unreported.on_reported(index, each)
+        unreported = [*self._unreported.left(index), *orphans]
+        self._failures.leave(index)
         in_flight, parts = self._in_flight.pop(index, None), self._parts.leave(index)
         if is_reported and in_flight:
             self._answer((), 0)
@@ -209,7 +231,6 @@ class MergedNotices:
     def report(self) -> None:
         """Tells of the notices themselves, if that has changed; once a second."""
         self._failures.settle_late()
-        self._orphans.report()
         stats = ObserverStats(
             dropped=self._lost.total,
             waited_seconds=max(self._waited.values(), default=0.0),
@@ -278,6 +299,12 @@ class MergedNotices:
     def _change(self, parts: tuple[FrontEndPart, ...]) -> None:
         if parts:
             self._observers.front_end_changed(parts)
+
+
+def _ended_together(engine_index: int, front_end: int, ids: Iterable[int]) -> Ended:
+    """Returns the ends of requests whose engine and front end have ended."""
+    cause = Aborted("its front end and its engine have ended")
+    return Ended(engine_index, front_end, [Finished(one, 0, cause, 0) for one in ids])
 
 
 def _sealed(logged: RecordsLogged) -> RecordsLogged:

@@ -22,13 +22,14 @@ class Started(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     Attributes:
         since: Time on the engine's clock up to which requests that have ended are part
-            of `resubmitted`, so that their ends are not told; -1 if it starts now.
+            of `ended_before`, so that their ends are not told; -1 if it starts now.
     """
 
     facts: EngineFacts
     clock: ClockPair
     restart_cause: str = ""
     resubmitted: int = 0
+    ended_before: int = 0
     since: int = -1
 
 
@@ -45,6 +46,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     Attributes:
         received: Number of the front end's requests in flight that the engine's totals
             include; None if no process of it ran.
+        waiting: Ids of those that wait for its replacement.
     """
 
     engine_index: int
@@ -52,6 +54,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     open_requests: int
     is_final: bool
     received: int | None = None
+    waiting: tuple[int, ...] = ()
 
 
 class Observed(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -20,7 +20,13 @@ from hookline.frontend.observing import (
 )
 from hookline.frozen import plain
 from hookline.pages import RoutesOf
-from hookline.payloads import REMOVED, EngineFacts, HttpAnswered, RecordsLogged
+from hookline.payloads import (
+    REMOVED,
+    EngineFacts,
+    EngineFailed,
+    HttpAnswered,
+    RecordsLogged,
+)
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS
 from hookline.stats.iteration_stats import IterationStats
@@ -65,7 +71,7 @@ class _ReportedEngine:
         """Its start, and its end; requests that have ended were not received since."""
         stats = SchedulerStats() if self.stats is None else self.stats
         ended = sum(stats.totals.finished.values()) - stats.totals.migrated_in
-        started = Started(self.facts, self.clock, resubmitted=ended, since=self.at)
+        started = Started(self.facts, self.clock, ended_before=ended, since=self.at)
         return [started] if self.failed is None else [started, self.failed]
 
 
@@ -167,18 +173,16 @@ class RemoteObservers:
 
     def failed(
         self,
-        engine_index: int,
-        reason: str,
-        open_requests: int,
-        *,
-        is_final: bool = True,
+        failed: EngineFailed,
         received: int | None = None,
+        waiting: Collection[int] = (),
     ) -> None:
-        failed = Failed(engine_index, reason, open_requests, is_final, received)
+        index, reason, is_final = failed.engine_index, failed.reason, failed.is_final
         with self._lock:
-            if (engine := self._engines.get(engine_index)) is not None:
-                engine.failed = Failed(engine_index, reason, 0, is_final)
-            self._tell(failed)
+            if (engine := self._engines.get(index)) is not None:
+                engine.failed = Failed(index, reason, 0, is_final)
+            ended, ids = failed.open_requests, tuple(waiting)
+            self._tell(Failed(index, reason, ended, is_final, received, ids))
 
     def observe(
         self,
@@ -248,7 +252,7 @@ class RemoteObservers:
     def _begin_again(self) -> None:
         """Tells a new observer process what is; for the link's thread.
 
-        What waits follows, and it leaves out the ends that `resubmitted` includes.
+        What waits follows, and it leaves out the ends that `ended_before` includes.
         """
         with self._lock:
             now = self._clock.now()

@@ -2,8 +2,14 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from typing import TypeVar
 
+from hookline.events import Finished
+from hookline.request_ids import client_of
+from hookline.stats.finished_request import FinishedRequest
 from hookline_observer.messages import Ended
+
+E = TypeVar("E", Finished, FinishedRequest)
 
 MOST_REPORTED = 8192
 """Latest ends remembered of each front end, as many as an engine does."""
@@ -28,6 +34,13 @@ class UnreportedEnds:
         """Notes the ends that a front end reports."""
         reported = self._reported.setdefault(front_end, deque(maxlen=MOST_REPORTED))
         reported.extend(request_ids)
+
+    def once(self, ends: Iterable[E]) -> Iterable[E]:
+        """Leaves out ends that were told when their front end had ended."""
+        for each in ends:
+            told = self._gone.get(client_of(each.request_id), ())
+            if each.request_id not in told:
+                yield each
 
     def listed(self, ended: Ended) -> list[Ended]:
         """Takes an engine's list; returns what can be said now."""

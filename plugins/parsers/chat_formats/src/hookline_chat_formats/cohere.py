@@ -44,6 +44,8 @@ class _PlainText(SteppedParser[str]):
             if marker != _CITATION_END:
                 continue
             sources = yield from self.reader.before(_TAG_ENDS, _LONGEST_SOURCES)
+            if self.reader.is_cut and sources is None:
+                continue
             if sources is not None and _SOURCES.fullmatch(sources):
                 yield from self.reader.accept(">")
             else:
@@ -70,11 +72,12 @@ class _Texts:
                 found.append(part)
         return found
 
-    def rest(self) -> list[ReasoningPart]:
+    def rest(self, *, is_cut: bool = False) -> list[ReasoningPart]:
         """Returns what was held back."""
         found: list[ReasoningPart] = []
         for kind, plain in self._plain.items():
-            found += [kind(text) for text in plain.finish()]
+            last = plain.cut() if is_cut else plain.finish()
+            found += [kind(text) for text in last]
             self._plain[kind] = _PlainText()
         return found
 
@@ -93,6 +96,9 @@ class CohereParser(TaggedJsonParser):
 
     def finish(self) -> list[ToolPart]:
         return [*self._texts.of(super().finish()), *self._texts.rest()]
+
+    def cut(self) -> list[ToolPart]:
+        return [*self._texts.of(super().cut()), *self._texts.rest(is_cut=True)]
 
 
 class CohereThinkingParser(ThinkingParser):
@@ -116,6 +122,9 @@ class CohereThinkingParser(ThinkingParser):
 
     def finish(self) -> list[ReasoningPart]:
         return [*self._plain(super().finish()), *self._texts.rest()]
+
+    def cut(self) -> list[ReasoningPart]:
+        return [*self._plain(super().cut()), *self._texts.rest(is_cut=True)]
 
     def _plain(self, parts: Iterable[ReasoningPart]) -> list[ReasoningPart]:
         return [

@@ -117,8 +117,7 @@ class DeepSeekV31Parser(SteppedToolParser):
         has_separator = yield from self.reader.accept(self.tokens.separator)
         name, has_type = head.strip(), False
         if has_separator and not (yield from self._is_at_arguments()):
-            line = yield from self.reader.before(self._after_name)
-            name, has_type = (line or "").strip() or name, True
+            name, has_type = yield from self._name_behind(name)
         yield from self.reader.skip_space()
         is_fenced = yield from self.reader.accept(_FENCE)
         if is_fenced:
@@ -129,7 +128,9 @@ class DeepSeekV31Parser(SteppedToolParser):
         if not _NAME.fullmatch(name) or (needs_known and not self.known(name)):
             return False
         if not is_empty and not (yield from self.reader.is_at("{")):
-            return False
+            if not self.reader.is_cut:
+                return False
+            self.reader.drop_rest()
         yield self.begin_call(name, call_id)
         if not is_empty:
             yield from self.json_arguments()
@@ -138,6 +139,16 @@ class DeepSeekV31Parser(SteppedToolParser):
         elif (has_type or is_fenced) and not self.has_type:
             yield Repair("dialect")
         return True
+
+    def _name_behind(self, head: str) -> ToolSteps[tuple[str, bool]]:
+        """Returns the name, and whether a type, `head`, was before it.
+
+        The name is empty if the text was cut in it.
+        """
+        line = yield from self.reader.before(self._after_name)
+        if line is not None or not self.reader.is_cut:
+            return (line or "").strip() or head, True
+        return ("" if self.has_type or head == _TYPE else head), False
 
     def _is_at_arguments(self) -> ToolSteps[bool]:
         """Returns whether arguments come next, so that the name was before them."""

@@ -24,6 +24,7 @@ from hookline_server.reply_parsing.stepped_parser import (
     SteppedToolParser,
     Steps,
     ToolSteps,
+    is_prose,
 )
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
@@ -104,6 +105,11 @@ class Messages:
             return (
                 yield from self._body(is_call=bool(call), is_reasoning=is_reasoning)
             )
+        if self._reader.is_cut and not is_prose(header[-2]):
+            is_whole = recipient is not None and recipient.end() < len(whole)
+            begun = self._begin_call(*called) if called and is_whole else None
+            yield begun or Repair("cut")
+            return None
         yield from self._without_message(header[1::2], called)
         return found if found == _START else None
 
@@ -123,12 +129,14 @@ class Messages:
 
     def _header(self) -> Waits[tuple[str, str | None]]:
         """Reads text of a header, if it is short, and the token that ends it."""
+        self._reader.record()
         text = yield from self._reader.before(_HEADER_ENDS)
+        read = self._reader.recorded()
         if text is not None:
             _, marker = yield from self._reader.read_until(_HEADER_ENDS)
             return text, marker
-        is_cut = self._reader.has_ended
-        return (yield from self._reader.take_all()) if is_cut else "", None
+        is_last = self._reader.has_ended
+        return read + ((yield from self._reader.take_all()) if is_last else ""), None
 
     def _body(
         self, *, is_call: bool, is_reasoning: bool

@@ -25,7 +25,7 @@ from hookline_server.reply_parsing.parts import (
     ToolPart,
 )
 from hookline_server.reply_parsing.reasoning_parser import ReasoningParserContext
-from hookline_server.reply_parsing.stepped_parser import without_space
+from hookline_server.reply_parsing.stepped_parser import is_prose, without_space
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 _MOST_TRIES = 8
@@ -33,12 +33,17 @@ _MOST_TRIES = 8
 
 
 class _Unread:
-    """Text that has arrived and has not been read."""
+    """Text that has arrived and has not been read.
+
+    Attributes:
+        has_ended: Whether no text follows.
+        is_cut: Whether that is because of its length.
+    """
 
     def __init__(self) -> None:
         self._text = ""
         self._sure = 0  # up to here there is certainly no anchor
-        self.has_ended = False
+        self.has_ended = self.is_cut = False
 
     def add(self, text: str) -> None:
         self._text += text
@@ -120,6 +125,13 @@ class TemplateToolParser:
         self._unread.has_ended = True
         return list(self._parts())
 
+    def cut(self) -> list[ToolPart]:
+        """See `CutParser`: what was held back may be a mark's start, or a call's."""
+        if self._opened is None:
+            return list(self._content("", is_last=True))
+        self._unread.is_cut = True
+        return self.finish()
+
     def _parts(self) -> Iterator[ToolPart]:
         if self._calls is None:
             yield Content(self._unread.read(None))
@@ -157,7 +169,9 @@ class TemplateToolParser:
             self._tries, self._too_early = self._tries + 1, end
         self._opened = None
         read = self._unread.read(end)
-        if not calls:
+        if not calls and self._unread.is_cut and not is_prose(read):
+            yield Repair("cut")
+        elif not calls:
             yield Content(f"{self._space}{opened}{read}")
             self._follows_call = False
         self._space = ""
@@ -240,6 +254,10 @@ class TemplateReasoningParser:
     def finish(self) -> list[ReasoningPart]:
         self._unread.has_ended = True
         return list(self._parts())
+
+    def cut(self) -> list[ReasoningPart]:
+        """See `CutParser`."""
+        return list(self._said("", is_last=True))
 
     def call_begun(self) -> list[ReasoningPart]:
         """Ends the reasoning where a call begins; returns what was held back."""

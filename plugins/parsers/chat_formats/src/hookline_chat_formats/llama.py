@@ -103,4 +103,4 @@ class LlamaJsonParser(SteppedToolParser):
         text = self.reader.recorded()
         if text.strip().strip(";,"):
             self.not_a_call("")
-            yield Content(text)
+            yield Repair("cut") if self.reader.is_cut else Content(text)

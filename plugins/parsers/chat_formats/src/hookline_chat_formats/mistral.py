@@ -59,9 +59,10 @@ class MistralParser(SteppedToolParser):
         call_id: str | None = None
         if (yield from self.reader.accept(_ID)):
             call_id = yield from self.reader.before(_AFTER_ID)
-        yield from self.reader.accept(_ARGUMENTS)
+        is_named = yield from self.reader.accept(_ARGUMENTS)
         yield from self.reader.skip_space()
-        if (yield from self.reader.peek()) != "{":
+        has_arguments = (yield from self.reader.peek()) == "{"
+        if not has_arguments and not (is_named and self.reader.is_cut):
             return False
         yield self.begin_call(name.strip(), (call_id or "").strip() or _make_id())
         yield from self.json_arguments()

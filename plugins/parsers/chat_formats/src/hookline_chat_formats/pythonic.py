@@ -114,7 +114,7 @@ class PythonicParser(SteppedToolParser):
         yield from self.reader.accept("(")
         positions = self._positions(name)
         key = yield from self._key(positions)
-        if key is None:
+        if key is None and not self.reader.is_cut:
             return False
         yield self.begin_call(name)
         count = 0

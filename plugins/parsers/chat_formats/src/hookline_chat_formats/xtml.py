@@ -52,11 +52,14 @@ class KimiK3Parser(SteppedToolParser):
     """The attributes of the last opening tag."""
 
     def steps(self) -> ToolSteps[None]:
-        while (yield from self.content_until(_BEGINS)) is not None:
+        while (marker := (yield from self.content_until(_BEGINS))) is not None:
             name = (yield from self._attributes()).get("tool")
             if not name:
-                text = self.not_a_call("").text
-                yield Content(text.replace(_SEPARATOR, ""))
+                said = self.not_a_call(marker)
+                if isinstance(said, Content):
+                    text = said.text.replace(marker, "", 1)
+                    said = Content(text.replace(_SEPARATOR, ""))
+                yield said
                 continue
             yield self.begin_call(name)
             yield from self._arguments(self.tools.get(name, {}))

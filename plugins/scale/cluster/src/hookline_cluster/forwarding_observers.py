@@ -1,12 +1,12 @@
 """Stands before the loggers of a front end, and passes on what they are told."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from hookline.events import ClockPair, StepOutput
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import Observing, RemotePages, TellFirst
 from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
+from hookline.payloads import EngineFacts, EngineFailed, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import SecondaryClientEnded
@@ -56,16 +56,11 @@ class ForwardingObservers:
 
     def failed(
         self,
-        engine_index: int,
-        reason: str,
-        open_requests: int,
-        *,
-        is_final: bool = True,
+        failed: EngineFailed,
         received: int | None = None,
+        waiting: Collection[int] = (),
     ) -> None:
-        self._observers.failed(
-            engine_index, reason, open_requests, is_final=is_final, received=received
-        )
+        self._observers.failed(failed, received, waiting)
 
     def observe(
         self,

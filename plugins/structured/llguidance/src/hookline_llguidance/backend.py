@@ -1,8 +1,7 @@
 """Checks grammars by llguidance, and matches outputs with them."""
 
-import threading
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +16,9 @@ from hookline_grammars.backend import (
 from hookline_grammars.json_text import JsonText, JsonTextMatcher
 from hookline_grammars.spec import GrammarSpec
 from hookline_grammars.spelling import LongestTokens
+from hookline_llguidance.first_matchers import FirstMatchers
 from hookline_llguidance.grammar_text import grammar_text
 
-_KEPT_BYTES = 16 * 2**20
-"""Maximum size of the grammars whose matchers are kept for further requests."""
 _LIMITS = LLParserLimits(verbose_errors=False)
 """Verbose errors repeat the whole grammar."""
 _DEAD_ENDS = {"NoExtension", "NoExtensionBias"}
@@ -58,8 +56,7 @@ class LLGuidanceBackend:
         vocabulary = TokenizerWrapper(_Vocabulary(context, self._spelling))
         self._tokenizer = LLTokenizer(vocabulary, n_vocab=context.vocab_size + 1)
         self._vocab_size = context.vocab_size
-        self._lock = threading.Lock()
-        self._firsts: OrderedDict[bytes, LLMatcher] = OrderedDict()
+        self._firsts = FirstMatchers(lambda data: self._made(data[1:].decode()))
 
     def compile(self, spec: GrammarSpec) -> bytes:
         try:
@@ -71,26 +68,16 @@ class LLGuidanceBackend:
         return (_JSON if spec.kind.is_json else _TEXT) + text.encode()
 
     def matcher(self, data: bytes, stop_token_ids: Sequence[int]) -> GrammarMatcher:
-        inner = self._first(data).deep_copy()
         matcher = LLGuidanceMatcher(
-            inner, self._vocab_size, stop_token_ids, self._spelling
+            self._firsts.get(data).deep_copy(),
+            self._vocab_size,
+            stop_token_ids,
+            self._spelling,
+            partial(self._firsts.used, data),
         )
         if data.startswith(_JSON):
             return JsonTextMatcher(matcher, self._json_text)
         return matcher
-
-    def _first(self, data: bytes) -> LLMatcher:
-        """Returns a matcher at the start; those of the last requests are kept."""
-        with self._lock:
-            if (known := self._firsts.get(data)) is not None:
-                self._firsts.move_to_end(data)
-                return known
-        made = self._made(data[1:].decode())
-        with self._lock:
-            self._firsts[data] = made
-            while sum(map(len, self._firsts)) > _KEPT_BYTES and len(self._firsts) > 1:
-                self._firsts.popitem(last=False)
-        return made
 
     def _made(self, text: str) -> LLMatcher:
         return LLMatcher(self._tokenizer, text, log_level=0, limits=_LIMITS)
@@ -105,6 +92,7 @@ class LLGuidanceMatcher:
         vocab_size: int,
         stop_token_ids: Sequence[int],
         spelling: LongestTokens,
+        on_use: Callable[[], None],
     ) -> None:
         self._inner = inner
         self._stops = np.array(stop_token_ids, np.int64)
@@ -113,8 +101,10 @@ class LLGuidanceMatcher:
         self._end = vocab_size
         self._mask = np.zeros(vocab_size // 32 + 1, np.int32)
         self._is_terminated = False
+        self._on_use: Callable[[], None] | None = on_use
 
     def fill(self, mask: npt.NDArray[np.int32]) -> None:
+        self._note_use()
         own = self._mask
         if self._inner.is_stopped():
             own[:] = 0
@@ -129,6 +119,7 @@ class LLGuidanceMatcher:
         mask[:] = own[: len(mask)]
 
     def accept(self, token_id: int) -> bool:
+        self._note_use()
         if self._is_terminated:
             return False
         if token_id in self._stops:
@@ -138,6 +129,11 @@ class LLGuidanceMatcher:
             self._check()
             return False
         return bool(self._inner.consume_token(token_id))
+
+    def _note_use(self) -> None:
+        if (on_use := self._on_use) is not None:
+            self._on_use = None
+            on_use()
 
     def _check(self) -> None:
         """Raises `RefusedGrammarError` if a limit of the library has been exceeded."""

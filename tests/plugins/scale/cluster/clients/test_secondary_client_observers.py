@@ -6,6 +6,7 @@ from hookline.config import EngineConfig, ObserverConfig
 from hookline.events import CacheChanges, ClockPair, NewTokens, StepEvents, StepOutput
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import REQUESTS
+from hookline.payloads import EngineFailed
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_cluster.clients.observation import SecondaryClientObservers
@@ -43,7 +44,7 @@ def test_the_engines_lives_are_the_owners_to_tell(heard: Heard) -> None:
     secondary = SecondaryClientObservers(heard)
 
     secondary.started(FACTS, ClockPair(0, 0))
-    secondary.failed(0, "it broke", 3)
+    secondary.failed(EngineFailed(engine_index=0, reason="it broke", open_requests=3))
     secondary.stopped(0, "closed")
 
     assert heard.lives == ["failed"]

@@ -92,9 +92,12 @@ def test_rank_0_joins_the_columns(dtype: torch.dtype, shape: tuple[int, int]) ->
     assert nothing is None
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_processes_share_a_group() -> None:
-    """One of them in this process, the other in one that inherits the memory."""
+    """
+    One of them in this process, the other in one that inherits the memory; engines with
+    several ranks do so as well.
+    """
     memory = SharedMemory(group_bytes(2))
     with subprocess.Popen(
         [sys.executable, "-c", CHILD, str(memory.descriptor)],

@@ -21,15 +21,15 @@ BYTES = "hookline_kv_transfer_bytes"
 def prompts() -> list[list[int]]:
     """More than the KV cache holds."""
     source = random.Random(0)  # noqa: S311 - the same each time
-    return [[source.randrange(5, 900) for _ in range(300)] for _ in range(6)]
+    return [[source.randrange(5, 900) for _ in range(100)] for _ in range(4)]
 
 
 def engine(size: int, connector: dict[str, object]) -> LLM:
     config = EngineConfig.from_options(
         model="demo",
         dtype="float32",
-        max_model_len=1024,
-        num_kv_blocks=70,
+        max_model_len=128,
+        num_kv_blocks=18,
         tensor_parallel_size=size,
         threads=1,
         kv_transfer_config=connector,

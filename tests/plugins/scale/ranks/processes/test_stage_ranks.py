@@ -99,17 +99,19 @@ def test_many_requests_share_the_stages(stages: LLM, llm: LLM) -> None:
     assert_conserved(stages)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {**PREEMPTED, "speculative_config": NGRAM},
-        {**PREEMPTED, "async_scheduling": True, "in_process": False},
-    ],
-    ids=["drafts", "process"],
-)
-def test_options_work_with_stages(llama: Oracle, options: dict[str, object]) -> None:
-    """Preemption, chunks, drafts and asynchronous scheduling change no token."""
-    with engine(llama.folder, **options) as llm:
+OPTIONS: dict[str, dict[str, object]] = {
+    "drafts": {"speculative_config": NGRAM},
+    "process": {"async_scheduling": True, "in_process": False},
+}
+
+
+@pytest.mark.parametrize("option", essential(OPTIONS, "process"))
+def test_options_work_with_stages(llama: Oracle, option: str) -> None:
+    """
+    Preemption, chunks, drafts and asynchronous scheduling change no token; a test of
+    EAGLE has stages with drafts.
+    """
+    with engine(llama.folder, **PREEMPTED, **OPTIONS[option]) as llm:
         assert tokens(llm) == tokens(llm) == expected(llama)
 
         assert llm.front_end.engines[0].stats.totals.preemptions > 0
@@ -154,9 +156,13 @@ def test_embeddings_come_from_the_last_stage(llama: Oracle) -> None:
         assert one == pytest.approx(other, abs=1e-4)
 
 
-@pytest.mark.parametrize("rank", essential([0, 1], 1))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("rank", [0, 1])
 def test_the_death_of_a_stage_ends_the_engine(llama: Oracle, rank: int) -> None:
-    """Whichever it is, the error names it, and the other stage is not left behind."""
+    """
+    Whichever it is, the error names it, and the other stage is not left behind; so it
+    is with ranks of other kinds, which `test_dead_ranks` kills.
+    """
     before = set(rank_pids(os.getpid()))
     with engine(llama.folder) as llm:
         pids = sorted(set(rank_pids(os.getpid())) - before)
@@ -168,8 +174,9 @@ def test_the_death_of_a_stage_ends_the_engine(llama: Oracle, rank: int) -> None:
     assert set(rank_pids(os.getpid())) == before
 
 
+@pytest.mark.exhaustive
 def test_more_stages_than_layers_are_an_error(llama: Oracle) -> None:
-    """It comes from the ranks, which then end."""
+    """It comes from the ranks, which then end; `test_stages` has it without ranks."""
     before = rank_pids(os.getpid())
 
     with pytest.raises(ModelLoadError, match="4 stages cannot divide 3 layers"):

@@ -112,7 +112,8 @@ def called(call: ast.Call) -> str:
     match call.func:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
-    return ""
+        case _:
+            return ""
 
 
 def read_sources(root: Path) -> Sources:

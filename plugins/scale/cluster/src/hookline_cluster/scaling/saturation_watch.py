@@ -1,11 +1,12 @@
 """Follows the saturation of each engine beside the loggers."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from hookline.events import ClockPair, StepOutput
 from hookline.frontend.observing import Observing
 from hookline.payloads import (
     EngineFacts,
+    EngineFailed,
     StateChanged,
     StepFinished,
 )
@@ -55,17 +56,12 @@ class SaturationWatch(ForwardingObservers):
 
     def failed(
         self,
-        engine_index: int,
-        reason: str,
-        open_requests: int,
-        *,
-        is_final: bool = True,
+        failed: EngineFailed,
         received: int | None = None,
+        waiting: Collection[int] = (),
     ) -> None:
-        self._saturations.pop(engine_index, None)
-        super().failed(
-            engine_index, reason, open_requests, is_final=is_final, received=received
-        )
+        self._saturations.pop(failed.engine_index, None)
+        super().failed(failed, received, waiting)
 
     def observe(
         self,

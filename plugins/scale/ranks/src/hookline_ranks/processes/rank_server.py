@@ -140,7 +140,7 @@ class RankServer:
 
     def _set_up(self, config: EngineConfig) -> None:
         with self._timer.phase("import torch"):
-            import_torch(config)
+            import_torch(config, is_rank=True)
         with self._timer.phase("import model code"):
             from hookline_ranks.processes.rank_worker import (  # noqa: PLC0415
                 make_worker,
