@@ -68,7 +68,7 @@ def test_no_placeholder_is_left(kind: PluginKind) -> None:
         (["--kind", "logger"], "NAME is missing"),
         (["mine"], "--kind is missing"),
         (["Mine!", "--kind", "logger"], "is no name of a package"),
-        (["mine", "--kind", "loger"], "invalid choice: 'loger'"),
+        (["mine", "--kind", "logr"], "invalid choice: 'logr'"),
         (["there", "--kind", "logger"], "cannot be written: File exists"),
     ],
 )
