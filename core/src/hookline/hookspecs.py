@@ -42,6 +42,8 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
 
 hookspec = pluggy.HookspecMarker("hookline")
 hookimpl = pluggy.HookimplMarker("hookline")
+HANDLERS = {"add_routes": "PageResponse(body=text.encode(), content_type=…)"}
+"""What a handler that is given to a hook's argument returns, in place of text."""
 
 
 @hookspec
