@@ -1,6 +1,7 @@
 """The rows of `hookline plugins`."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -20,7 +21,7 @@ def test_a_working_plugin_is_a_full_row(
     """A row has a plugin's kind, distribution and hooks."""
     install("toy-good", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
 
-    rows = list_plugins("toy", specs, [LOGGERS])
+    rows = list_plugins("toy", [LOGGERS], specs)
 
     assert rows == (
         PluginRow(
@@ -44,7 +45,7 @@ def test_broken_plugins_break_no_listing(
     entries = {name.removeprefix("toy_"): name for name in broken}
     install("toy-broken", entries=entries, modules=broken)
 
-    rows = list_plugins("toy", specs, [LOGGERS])
+    rows = list_plugins("toy", [LOGGERS], specs)
 
     states = {row.name: row.state for row in rows}
     assert list(states) == ["absent", "exit", "good", "typo"]
@@ -61,23 +62,27 @@ def test_both_claimants_of_a_name_are_shown(
     install("toy-mine", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
     install("toy-yours", entries={"good": "toy_good"})
 
-    rows = list_plugins("toy", specs, [LOGGERS])
+    rows = list_plugins("toy", [LOGGERS], specs)
 
     assert [row.distribution for row in rows] == ["toy-mine", "toy-yours"]
     assert all("toy-mine 1.0 and toy-yours 1.0" in row.state for row in rows)
 
 
 def test_misspelt_groups_are_shown(
-    install: Callable[..., None], specs: ModuleType
+    install: Callable[..., None], specs: ModuleType, site: Path
 ) -> None:
     """A plugin in a misspelt group is a row with the correction."""
     install("toy-astray", entries={"lost": "toy_good"}, group="toy.logger")
     install("toy-other", entries={"demo": "toy_demo"}, group="toy.models")
 
-    (row,) = list_plugins("toy", specs, [LOGGERS])
+    (row,) = list_plugins("toy", [LOGGERS], specs)
 
     assert (row.name, row.distribution, row.kind) == ("lost", "toy-astray", "logger")
-    assert row.state == "its group is misspelt: 'toy.logger' instead of 'toy.loggers'"
+    metadata = site / "toy_astray-1.0.dist-info"
+    assert row.state == (
+        "its group is misspelt: 'toy.logger' instead of 'toy.loggers' "
+        f"({metadata / 'entry_points.txt'}:1)"
+    )
 
 
 def test_plugins_without_hooks_have_the_hook_of_their_kind(
@@ -88,7 +93,7 @@ def test_plugins_without_hooks_have_the_hook_of_their_kind(
     install("toy-good", entries={"good": "toy_good"}, modules=modules)
     install("toy-model", entries={"demo": "toy_model:folder"}, group="toy.models")
 
-    rows = list_plugins("toy", specs, [MODELS, LOGGERS])
+    rows = list_plugins("toy", [MODELS, LOGGERS], specs)
 
     facts = [(row.kind, row.name, row.hooks, row.state) for row in rows]
     assert facts == [
@@ -107,6 +112,6 @@ def test_denied_plugins_are_listed_and_not_imported(
     install("toy-bad", entries={"bad": "toy_bad"}, modules={"toy_bad": bad})
     monkeypatch.setenv("HOOKLINE_PLUGINS", "no:bad")
 
-    (row,) = list_plugins("toy", specs, [LOGGERS])
+    (row,) = list_plugins("toy", [LOGGERS], specs)
 
     assert (row.name, row.state) == ("bad", "it is denied (HOOKLINE_PLUGINS)")

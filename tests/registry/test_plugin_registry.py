@@ -158,7 +158,7 @@ def test_an_entry_point_to_nowhere_is_an_error(
     [
         (one_hook("def step_finishd(step)"), "'step_finishd'; did you mean 'step_fin"),
         (one_hook("def xyz(step)"), "no hook 'xyz'"),
-        (one_hook("def step_finished(step, engine)"), "{'engine'}"),
+        (one_hook("def step_finished(step, engine)"), "the argument 'engine'"),
         (one_hook("async def step_finished(step)"), "'step_finished' is a coroutine"),
         ("step_finished = 1", "implements no hook of toy"),
         (f"{GOOD}\ndef request_finished(request): ...", "lacks the marker @hookimpl"),

@@ -63,7 +63,7 @@ def test_installed_plugins_are_healthy(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["plugins", "doctor"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
 
-    assert head.split() == ["kind", "name", "distribution", "verdict"]
+    assert head.split() == ["kind", "name", "distribution", "hooks", "verdict"]
     assert all(line.endswith(" ok") for line in lines)
 
 

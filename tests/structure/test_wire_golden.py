@@ -24,13 +24,6 @@ from hookline_cluster.clients.messages import (
 from hookline_cluster.machines.link_messages import Ping, ToHead, ToRemoteEngine
 from hookline_process_engine.mailbox import Mailbox
 from hookline_process_engine.transport import Party, Role, Transport
-from hookline_recording import (
-    RecordedCommand,
-    RecordedOutput,
-    RecordedReply,
-    RecordingHeader,
-    Truncated,
-)
 from hookline_server.engine_sharing import AttachInfo
 from hookline_testing.golden import check_golden, is_updating
 from hookline_testing.wire_samples import Record, encoded, records_of, sample
@@ -38,8 +31,7 @@ from hookline_testing.wire_samples import Record, encoded, records_of, sample
 GOLDEN = Path(__file__).parent / "golden/wire.txt"
 MESSAGES = (ToEngine, ToClient, ToSecondaryClient, AttachInfo, AttachDetails)
 LINKS = (ToRemoteEngine, ToHead)
-RECORDED = (RecordingHeader, RecordedCommand, RecordedOutput, RecordedReply, Truncated)
-RECORDS = records_of(*MESSAGES, *LINKS, *RECORDED)
+RECORDS = records_of(*MESSAGES, *LINKS)
 CHECKED = ("SamplingValues.",)
 """Types whose values are checked have samples with some of them."""
 _WIDTH = 88

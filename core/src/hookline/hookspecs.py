@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
 
     from hookline.config.engine import EngineConfig
     from hookline.config.sections import ConfigSection
-    from hookline.engine_setup.engine_recorder import EngineRecorderContext
+    from hookline.engine_setup.taps import TapContext
     from hookline.frontend.observing import ObserverContext, RecorderContext
     from hookline.pages import Routes
     from hookline.payloads import (
@@ -42,6 +42,8 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
 
 hookspec = pluggy.HookspecMarker("hookline")
 hookimpl = pluggy.HookimplMarker("hookline")
+HANDLERS = {"add_routes": "PageResponse(body=text.encode(), content_type=…)"}
+"""What a handler that is given to a hook's argument returns, in place of text."""
 
 
 @hookspec
@@ -174,8 +176,8 @@ def connect_engine_client(context: EngineConfig) -> object | None:
 
 
 @hookspec(firstresult=True)
-def create_engine_recorder(context: EngineRecorderContext) -> object | None:
-    """Called with `--record`; returns the `EngineRecorder` of an engine."""
+def create_tap(context: TapContext) -> object | None:
+    """Called when an engine starts; returns its `Tap`, None if nothing asks for one."""
 
 
 @hookspec(firstresult=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # who isolates a call needs no discovery, and no pluggy
     )
     from hookline_registry.failure_log import FailureLog
     from hookline_registry.fanout import Fanout
+    from hookline_registry.group import as_one
     from hookline_registry.guard import PluginGuard
     from hookline_registry.isolation import Failure, isolate
     from hookline_registry.kind import PluginKind
@@ -44,6 +45,7 @@ __all__ = [
     "RegistryError",
     "UnknownPluginError",
     "all_installed",
+    "as_one",
     "installed",
     "isolate",
     "list_plugins",
@@ -72,6 +74,7 @@ _MODULES = {
     "UnknownPluginError": "exceptions",
     "all_installed": "discovery",
     "installed": "discovery",
+    "as_one": "group",
     "isolate": "isolation",
     "list_plugins": "listing",
 }

@@ -3,18 +3,21 @@
 import os
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
-from importlib.metadata import EntryPoint, PackageMetadata, distributions
+from importlib.metadata import Distribution, EntryPoint, distributions
 
+from hookline_registry.declarations import declared_at
 from hookline_registry.exceptions import DuplicatePluginError, UnknownPluginError
 from hookline_registry.policy import PLUGINS_VARIABLE, PluginPolicy
 from hookline_registry.spelling import did_you_mean
 
 _SIMILARITY = 0.92
 """Minimum similarity of a misspelt group; the real groups' names are less similar."""
+_READ = frozenset({"Name", "Version", "Requires-Dist"})
 
 
 _Folder = tuple[str, tuple[int, int]]
@@ -31,6 +34,7 @@ class InstalledPlugin:
         distribution: Distribution that installed it.
         version: Version of the distribution.
         value: `module` or `module:attribute`.
+        requires: What its distribution requires, as its metadata has it.
     """
 
     name: str
@@ -38,6 +42,7 @@ class InstalledPlugin:
     distribution: str
     version: str
     value: str
+    requires: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
@@ -87,10 +92,19 @@ def find(group: str, name: str) -> InstalledPlugin:
 
 def misspelt(group: str) -> tuple[InstalledPlugin, ...]:
     """Lists the plugins of groups whose names are nearly that of a group."""
+    return tuple(plugin for plugin, meant in astray((group,)) if meant == group)
+
+
+def astray(groups: Sequence[str]) -> tuple[tuple[InstalledPlugin, str | None], ...]:
+    """Lists the plugins of groups that there are not, each with the one it means.
+
+    These are groups whose names are nearly that of one of `groups`. If several are
+    given, those with the same first word count too, and mean None.
+    """
     folders = _folders()
     return tuple(
-        plugin
-        for other in _similar_groups(folders, group)
+        (plugin, meant)
+        for other, meant in _other_groups(folders, tuple(groups))
         for folder in folders
         for plugin in _described(folder, other)
     )
@@ -122,13 +136,29 @@ def _entry_points(folder: _Folder) -> tuple[EntryPoint, ...]:
 
 
 @lru_cache(maxsize=64)
-def _similar_groups(folders: tuple[_Folder, ...], group: str) -> tuple[str, ...]:
-    groups = {entry.group for each in folders for entry in _entry_points(each)}
+def _other_groups(
+    folders: tuple[_Folder, ...], groups: tuple[str, ...]
+) -> tuple[tuple[str, str | None], ...]:
+    start = groups[0].partition(".")[0] + "."
+    there = {entry.group for each in folders for entry in _entry_points(each)}
+    found = ((other, _nearest(other, groups)) for other in sorted(there - {*groups}))
+    is_family = len(groups) > 1
     return tuple(
-        other
-        for other in sorted(groups)
-        if other != group and SequenceMatcher(None, other, group).ratio() >= _SIMILARITY
+        (other, meant)
+        for other, meant in found
+        if meant or (is_family and other.startswith(start))
     )
+
+
+def _nearest(other: str, groups: tuple[str, ...]) -> str | None:
+    """Returns the group whose name is most like another, if it is enough."""
+    best, most = None, _SIMILARITY
+    for group in groups:
+        matcher = SequenceMatcher(None, other, group)
+        if matcher.real_quick_ratio() >= most and matcher.quick_ratio() >= most:
+            ratio = matcher.ratio()
+            best, most = (group, ratio) if ratio >= most else (best, most)
+    return best
 
 
 @lru_cache(maxsize=8192)
@@ -143,26 +173,39 @@ def _hint(group: str, name: str) -> str:
             return f"; {plugin.source} has it, but it is denied ({PLUGINS_VARIABLE})"
     for plugin in misspelt(group):
         if plugin.name == name:
-            return f"; {plugin.source} has it in the misspelt group {plugin.group!r}"
+            return (
+                f"; {plugin.source} has it in the misspelt group {plugin.group!r}"
+                f"{declared_at(plugin, plugin.group)}"
+            )
     return did_you_mean(name, (plugin.name for plugin in installed(group)))
 
 
 def _describe(entry: EntryPoint) -> InstalledPlugin:
-    metadata = entry.dist.metadata if entry.dist else None  # each access reads a file
+    facts = _facts(entry.dist) if entry.dist else {}
     return InstalledPlugin(
         name=entry.name,
         group=entry.group,
-        distribution=_fact(metadata, "Name") or "an unknown distribution",
-        version=_fact(metadata, "Version"),
+        distribution=next(iter(facts.get("Name", ())), "an unknown distribution"),
+        version=next(iter(facts.get("Version", ())), ""),
         value=entry.value,
+        requires=tuple(facts.get("Requires-Dist", ())),
     )
 
 
-def _fact(metadata: PackageMetadata | None, key: str) -> str:
-    # A half-removed distribution may have lost its metadata and kept its entry points.
-    if metadata is None or key not in metadata:
-        return ""
-    return metadata[key]
+@lru_cache(maxsize=1024)
+def _facts(distribution: Distribution) -> Mapping[str, Sequence[str]]:
+    """Returns the values of a distribution's metadata that are needed, by their names.
+
+    A half-removed distribution may have lost its metadata and kept its entry points.
+    """
+    read = distribution.read_text
+    header, _, _ = (read("METADATA") or read("PKG-INFO") or "").partition("\n\n")
+    found: dict[str, list[str]] = {}
+    for line in header.splitlines():
+        name, colon, value = line.partition(": ")
+        if colon and name in _READ:
+            found.setdefault(name, []).append(value.strip())
+    return found
 
 
 def _normal(distribution: str) -> str:

@@ -6,6 +6,8 @@ from types import ModuleType
 
 import pluggy
 
+from hookline_registry.bytecode import returned_class
+from hookline_registry.declarations import at, line_of
 from hookline_registry.discovery import InstalledPlugin, find
 from hookline_registry.exceptions import BrokenPluginError, RegistryError
 from hookline_registry.isolation import Failure, isolate
@@ -15,7 +17,14 @@ from hookline_registry.loading import (
     import_value,
     in_working_directory,
 )
-from hookline_registry.validation import hook_names, validate
+from hookline_registry.requirements import unmet
+from hookline_registry.validation import (
+    class_returned,
+    hook_names,
+    makes_class,
+    refuse_unmarked,
+    validate,
+)
 
 
 class PluginRegistry:
@@ -54,6 +63,8 @@ class PluginRegistry:
             RegistryError: It is unknown, ambiguous, denied or broken.
         """
         plugin = find(kind.group, name)
+        if (conflict := unmet(self._project, plugin)) is not None:
+            raise BrokenPluginError(name, conflict, distribution=plugin.source)
         with self._lock:
             registered = name
             if self._sources.get(name, plugin).group != kind.group:
@@ -117,9 +128,15 @@ class PluginRegistry:
             if not any(plugin is each for each in self._plugins.values()):
                 self._manager.unregister(plugin)
 
+    def plugin(self, name: str) -> object:
+        """Returns a registered plugin; raises `RegistryError` if there is none."""
+        if name not in self._plugins:
+            raise RegistryError(f"no plugin is registered as {name!r}")
+        return self._plugins[name]
+
     def hooks_of(self, plugin_name: str) -> tuple[str, ...]:
         """Returns the names of the hooks that a plugin implements, sorted."""
-        plugin = self._plugin(plugin_name)
+        plugin = self.plugin(plugin_name)
         return tuple(
             hook
             for hook in self._hooks
@@ -138,10 +155,24 @@ class PluginRegistry:
             BrokenPluginError: The hook raised, or returned a class.
         """
         made = self.call_one(plugin_name, hook, **arguments)
-        if isinstance(made, type):
-            reason = f"{hook} returned the class {made.__name__}, not an instance of it"
-            raise self._broken(plugin_name, reason)
+        self._refuse_class(plugin_name, hook, made)
         return made
+
+    def maker(self, plugin_name: str, hook: str) -> Callable[..., object] | None:
+        """Returns what calls one plugin's factory hook, or None if it lacks the hook.
+
+        What it returns is checked as by `create`; what the plugin raises is not caught.
+        """
+        caller = self.caller(plugin_name, hook)
+        if caller is None or makes_class(self._spec(hook)):
+            return caller
+
+        def make(**arguments: object) -> object:
+            made = caller(**arguments)
+            self._refuse_class(plugin_name, hook, made)
+            return made
+
+        return make
 
     def call_one(self, plugin_name: str, hook: str, /, **arguments: object) -> object:
         """Calls one plugin's hook in this thread, outside of any lane.
@@ -167,7 +198,7 @@ class PluginRegistry:
         Plugins that are registered later are called, too, if they have the hook: take
         it once all are registered, or for a single call.
         """
-        plugin, found = self._plugin(plugin_name), self._caller(hook)
+        plugin, found = self.plugin(plugin_name), self._caller(hook)
         impls = found.get_hookimpls()
         if not any(each.plugin is plugin for each in impls):
             return None
@@ -191,6 +222,17 @@ class PluginRegistry:
                 callers[hook] = (*callers.get(hook, ()), caller)
         return callers
 
+    def _refuse_class(self, plugin_name: str, hook: str, made: object) -> None:
+        if isinstance(made, type) and not makes_class(self._spec(hook)):
+            function = getattr(self.plugin(plugin_name), hook, None)
+            place = line_of(function) if callable(function) else ""
+            raise self._broken(plugin_name, class_returned(hook, made, place))
+
+    def _spec(self, hook: str) -> Callable[..., object]:
+        spec = self._caller(hook).spec
+        assert spec is not None
+        return spec.function
+
     def _broken(self, plugin_name: str, reason: str) -> BrokenPluginError:
         source = self._sources.get(plugin_name)
         distribution = source.source if source else None
@@ -200,11 +242,6 @@ class PluginRegistry:
         found = getattr(self._manager.hook, hook)
         assert isinstance(found, pluggy.HookCaller)
         return found
-
-    def _plugin(self, name: str) -> object:
-        if name not in self._plugins:
-            raise RegistryError(f"no plugin is registered as {name!r}")
-        return self._plugins[name]
 
     def _with_hooks(
         self, kind: PluginKind, plugin: InstalledPlugin, imported: object
@@ -216,12 +253,27 @@ class PluginRegistry:
         """
         if kind.bare is None or has_hooks(self._project, imported):
             return imported
-        made = isolate(BarePlugin, self._project, kind, imported)
+        made = isolate(self._bare, kind, imported)
         if isinstance(made, Failure):
             raise BrokenPluginError(
                 plugin.name, str(made.error), distribution=plugin.source
             ) from made.error
         return made
+
+    def _bare(self, kind: PluginKind, imported: object) -> BarePlugin:
+        """Returns what implements the kind's hook; `TypeError` for what cannot."""
+        refuse_unmarked(self._project, self._hookspecs, imported)
+        if not makes_class(self._spec(kind.hook)):
+            if kind.bare == "value" and isinstance(imported, type):
+                name = imported.__name__
+                raise TypeError(
+                    f"its entry point names the class {name}, not an instance of it: "
+                    f"name a variable with `{name}(…)`{line_of(imported)}"
+                )
+            found = returned_class(imported) if callable(imported) else None
+            if found is not None:
+                raise TypeError(class_returned(kind.hook, found[0], at(*found[1])))
+        return BarePlugin(self._project, kind, imported)
 
     def _add(self, plugin: object, name: str, *, source: str | None = None) -> None:
         with self._lock:
@@ -229,9 +281,10 @@ class PluginRegistry:
                 raise RegistryError(f"a plugin is registered as {name!r} already")
             outcome = isolate(validate, self._project, self._hookspecs, plugin)
             if isinstance(outcome, Failure):
-                raise BrokenPluginError(
-                    name, outcome.summary, distribution=source
-                ) from outcome.error
+                error = outcome.error
+                is_told = isinstance(error, pluggy.PluginValidationError)
+                reason = str(error) if is_told else outcome.summary
+                raise BrokenPluginError(name, reason, distribution=source) from error
             if not self._manager.is_registered(plugin):  # under another name
                 self._manager.register(plugin, name)
             self._plugins[name] = plugin

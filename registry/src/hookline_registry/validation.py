@@ -1,31 +1,34 @@
-"""Checks a plugin against the hook specifications before it is registered."""
+"""Checks a plugin against the hook specifications before it is registered.
+
+Whoever asks, a server that starts, `hookline plugins doctor` or a plugin's own tests,
+is told the same of a mistake: what it is, in which line, and what to write instead.
+"""
 
 import inspect
-from types import ModuleType
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, ModuleType
 
 import pluggy
 
+from hookline_registry.bytecode import returned_class, returned_text, taken
+from hookline_registry.declarations import at, line_of
+from hookline_registry.isolation import Failure, isolate
 from hookline_registry.spelling import closest
 
 
 def validate(project: str, hookspecs: ModuleType, plugin: object) -> None:
     """Reads a plugin's hooks in a plugin manager of its own, so that others are safe.
 
+    What its factories make is checked too, as far as they name its class.
+
     Raises:
         pluggy.PluginValidationError: It does not fit the specifications.
     """
     manager = pluggy.PluginManager(project)
     manager.add_hookspecs(hookspecs)
-    known = hook_names(manager)
+    _Validation(project, hookspecs, manager).check(plugin)
     manager.register(plugin, name="plugin")
-    callers = manager.get_hookcallers(plugin) or []
-    for caller in callers:
-        _check(plugin, caller, known)
-    _refuse_unmarked(plugin, {caller.name for caller in callers}, known)
-    manager.check_pending()
-    if not any(caller.has_spec() for caller in callers):
-        reason = f"it implements no hook of {project}"
-        raise pluggy.PluginValidationError(plugin, reason)
 
 
 def hook_names(manager: pluggy.PluginManager) -> list[str]:
@@ -33,39 +36,152 @@ def hook_names(manager: pluggy.PluginManager) -> list[str]:
     return [name for name in vars(manager.hook) if not name.startswith("_")]
 
 
-def _check(plugin: object, caller: pluggy.HookCaller, known: list[str]) -> None:
-    for implementation in caller.get_hookimpls():
-        if not caller.has_spec() and not implementation.optionalhook:
-            reason = _unknown(caller.name, known)
-            raise pluggy.PluginValidationError(plugin, reason)
-        if inspect.iscoroutinefunction(implementation.function):
+def makes_class(spec: Callable[..., object]) -> bool:
+    """Whether a hook is specified to return a class."""
+    return str(spec.__annotations__.get("return", "")).startswith("type[")
+
+
+def class_returned(hook: str, made: type, place: str) -> str:
+    """Returns the sentence for a factory that returns a class."""
+    name = made.__name__
+    reason = f"{hook} returned the class {name}, not an instance of it"
+    return f"{reason}: write `return {name}(…)`{place}"
+
+
+def refuse_unmarked(project: str, hookspecs: ModuleType, plugin: object) -> None:
+    """Raises an error for a function with a hook's name but without the marker."""
+    manager = pluggy.PluginManager(project)
+    manager.add_hookspecs(hookspecs)
+    for hook in hook_names(manager):
+        if (function := _own_function(plugin, hook)) is None:
+            continue
+        if not hasattr(function, f"{project}_impl"):
             raise pluggy.PluginValidationError(
                 plugin,
-                f"hook {caller.name!r} is a coroutine; hooks are plain functions",
+                f"{hook!r} has a hook's name and lacks the marker @hookimpl: write "
+                f"`@hookimpl` above it{line_of(function)}",
             )
 
 
-def _refuse_unmarked(plugin: object, marked: set[str], known: list[str]) -> None:
-    """Raises an error for a function with a hook's name but without the marker."""
-    if not marked:
-        return  # the error is that it has no hooks at all
-    for hook in known:
-        if hook not in marked and _has_function(plugin, hook):
-            raise pluggy.PluginValidationError(
-                plugin, f"{hook!r} has a hook's name and lacks the marker @hookimpl"
+class _Validation:
+    """The checks of a plugin, and of the classes that its factories name."""
+
+    def __init__(
+        self, project: str, hookspecs: ModuleType, manager: pluggy.PluginManager
+    ) -> None:
+        self._project = project
+        self._hookspecs = hookspecs
+        self._specs: Mapping[str, Callable[..., object]] = {
+            name: getattr(manager.hook, name).spec.function
+            for name in hook_names(manager)
+        }
+        self._handlers = getattr(hookspecs, "HANDLERS", {})
+        self._checked: list[object] = []
+
+    def check(self, plugin: object) -> None:
+        """Raises `PluginValidationError` for the first mistake."""
+        self._checked.append(plugin)
+        refuse_unmarked(self._project, self._hookspecs, plugin)
+        found = dict(self._implementations(plugin))
+        for hook, function in found.items():
+            self._check_hook(plugin, hook, function)
+        if not found.keys() & self._specs.keys():
+            raise self._error(plugin, f"it implements no hook of {self._project}")
+        for hook in found.keys() & self._specs.keys():
+            self._check_handlers(plugin, hook, found[hook])
+            for made in self._made_by(found[hook]):
+                if made not in self._checked:
+                    self.check(made)
+
+    def _implementations(
+        self, plugin: object
+    ) -> Iterator[tuple[str, Callable[..., object]]]:
+        for name in dir(plugin):
+            function = getattr(plugin, name, None)
+            options = getattr(function, f"{self._project}_impl", None)
+            if isinstance(options, dict) and inspect.isroutine(function):
+                hook = options.get("specname") or name
+                if hook in self._specs or not options.get("optionalhook"):
+                    yield hook, function
+
+    def _check_hook(
+        self, plugin: object, hook: str, function: Callable[..., object]
+    ) -> None:
+        if (spec := self._specs.get(hook)) is None:
+            close = closest(hook, self._specs)
+            hint = f"; did you mean {close!r}?" if close else ""
+            raise self._error(
+                plugin, f"there is no hook {hook!r}{hint}{line_of(function)}"
             )
+        if inspect.iscoroutinefunction(function):
+            raise self._error(
+                plugin,
+                f"hook {hook!r} is a coroutine; hooks are plain functions: write `def` "
+                f"for `async def`{line_of(function)}",
+            )
+        known = _arguments(spec)
+        for argument in _arguments(function):
+            if argument not in known and argument not in ("self", "cls"):
+                raise self._error(
+                    plugin,
+                    f"hook {hook!r} has the argument {argument!r}, which it does not "
+                    f"get: it gets {', '.join(known) or 'none'}{line_of(function)}",
+                )
+        if not makes_class(spec) and (found := returned_class(function)) is not None:
+            made, place = found
+            raise self._error(plugin, class_returned(hook, made, at(*place)))
+
+    def _check_handlers(
+        self, plugin: object, hook: str, function: Callable[..., object]
+    ) -> None:
+        """Refuses what a hook hands over to be called, and what returns text."""
+        instead = self._handlers.get(hook)
+        plain = getattr(function, "__func__", function)
+        if instead is None or not isinstance(plain, FunctionType):
+            return
+        owner = plugin if isinstance(plugin, type) else type(plugin)
+        for name in taken(plain):
+            handler = inspect.getattr_static(owner, name, plain.__globals__.get(name))
+            if not isinstance(handler, FunctionType):
+                continue
+            if (place := returned_text(handler)) is not None:
+                raise self._error(
+                    plugin,
+                    f"{handler.__name__} returns str, and {hook} hands it over: write "
+                    f"`return {instead}`{at(*place)}",
+                )
+
+    def _made_by(self, factory: Callable[..., object]) -> Iterator[type]:
+        """Yields the classes with hooks that a factory names."""
+        plain = getattr(factory, "__func__", factory)
+        if not isinstance(plain, FunctionType):
+            return
+        hints = isolate(typing.get_type_hints, plain)
+        annotated = None if isinstance(hints, Failure) else hints.get("return")
+        named = (plain.__globals__.get(name) for name in plain.__code__.co_names)
+        for each in {annotated, *typing.get_args(annotated), *filter(_is_class, named)}:
+            if isinstance(each, type) and dict(self._implementations(each)):
+                yield each
+
+    def _error(self, plugin: object, reason: str) -> Exception:
+        return pluggy.PluginValidationError(plugin, reason)
 
 
-def _unknown(hook: str, known: list[str]) -> str:
-    close = closest(hook, known)
-    hint = f"; did you mean {close!r}?" if close else ""
-    return f"there is no hook {hook!r}{hint}"
+def _is_class(value: object) -> bool:
+    return isinstance(value, type)
 
 
-def _has_function(plugin: object, name: str) -> bool:
-    """Whether a module defines a function, or an object's class a method."""
+def _arguments(function: Callable[..., object]) -> tuple[str, ...]:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return () if code is None else code.co_varnames[: code.co_argcount]
+
+
+def _own_function(plugin: object, name: str) -> FunctionType | None:
+    """Returns a function that a module defines, or an object's class as a method."""
     if isinstance(plugin, ModuleType):
         found = vars(plugin).get(name)
-        return inspect.isfunction(found) and found.__module__ == plugin.__name__
+        is_own = inspect.isfunction(found) and found.__module__ == plugin.__name__
+        return found if is_own else None
     owner = plugin if isinstance(plugin, type) else type(plugin)
-    return inspect.isfunction(inspect.getattr_static(owner, name, None))
+    static = inspect.getattr_static(owner, name, None)
+    return static if inspect.isfunction(static) else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hookline_metrics.front_end_parts import ServerAddress
 from hookline_processes.addresses import url_of
+from hookline_server.cli.errors import CommandFailedError
 
 BACKLOG = 1024
 
@@ -33,7 +34,7 @@ class Listening:
             each.close()
 
 
-class ListenError(Exception):
+class ListenError(CommandFailedError):
     """The server cannot listen on an address.
 
     Attributes:

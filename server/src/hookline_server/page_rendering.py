@@ -11,6 +11,7 @@ from aiohttp import web
 from hookline.frozen import frozen_map
 from hookline.pages import PageHandler, PageRequest, PageResponse
 from hookline_registry import Failure, isolate
+from hookline_registry.declarations import line_of
 from hookline_server.api_error import ApiError
 from hookline_server.errors import Page
 from hookline_server.page_counts import PageCount
@@ -117,7 +118,8 @@ class PageRendering:
         page: object = handler(replace(asked, behind_seconds=behind))
         if not isinstance(page, PageResponse):
             kind = type(page).__name__
-            raise TypeError(f"a page returns a PageResponse, not {kind}")
+            place = line_of(handler)
+            raise TypeError(f"a page returns a PageResponse, not {kind}{place}")
         body: object = page.body
         if not isinstance(body, bytes):
             kind = type(body).__name__

@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {59: "6ddd0cb35c141f85736cbc5e19ade5ee25be050ad325750f79e74347220fe9ce"}
+DIGESTS = {61: "2732763ff3b8f7da63f731b0f629363c83482fb76a5b154eef7fb1ded2b4e730"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hookline.config.options import check_options, option
-from hookline.config.readers import read_plugin_option, read_size, read_slo
+from hookline.config.readers import read_plugin_option, read_slo
 from hookline.exceptions import ConfigError
 from hookline.request import Slo
 
@@ -33,7 +33,8 @@ class ObserverConfig:
         default=(),
         flag="stat-logger",
         metavar="NAME",
-        shown_default="prometheus and logging for serve, otherwise none",
+        shown_default="prometheus, logging and flight_recorder for serve, otherwise "
+        "none",
     )
     options: dict[str, dict[str, str]] = option(
         "Option of a stat logger.",
@@ -83,21 +84,6 @@ class ObserverConfig:
         "Run the stat loggers in a process of their own, so that one that holds "
         "the interpreter slows nothing else. Servers only.",
         default=False,
-    )
-    record: str | None = option(
-        "File to which the engine records all its commands and outputs, prompts "
-        "and tokens included.",
-        default=None,
-        group="recording",
-        metavar="FILE",
-    )
-    record_max_bytes: int = option(
-        "Size of the file at which the recording ends.",
-        default=1024**3,
-        group="recording",
-        metavar="SIZE",
-        minimum=1,
-        read=read_size,
     )
     trace_ratio: float | None = option(
         "Fraction of the requests without trace context that are traced.",

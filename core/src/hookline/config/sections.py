@@ -22,6 +22,7 @@ _SECTIONS = {
     "engine-restart": ("supervision", "hookline-process-engine"),
     "exclude-metrics": ("metrics", "hookline-metrics"),
     "histogram-buckets": ("metrics", "hookline-metrics"),
+    "flight-recorder-": ("recording", "hookline-recording"),
     "include-metrics": ("metrics", "hookline-metrics"),
     "kv-events-config": ("kv_events", "hookline-kv-events"),
     "load-balancing": ("cluster", "hookline-cluster"),
@@ -30,7 +31,9 @@ _SECTIONS = {
     "on-engine-stall": ("supervision", "hookline-process-engine"),
     "ray-address": ("cluster", "hookline-cluster"),
     "show-hidden-metrics-": ("metrics", "hookline-metrics"),
+    "record": ("recording", "hookline-recording"),
     "simulated-": ("simulated", "hookline-simulated"),
+    "stall-seconds": ("recording", "hookline-recording"),
     "serve-while-compiling": ("background_compiling", "hookline-background-compiling"),
     "step-timeout": ("supervision", "hookline-process-engine"),
     "tenant": ("metrics", "hookline-metrics"),
@@ -69,6 +72,11 @@ class ConfigSection:
         Raises:
             ConfigError: An option cannot be combined with another one.
         """
+
+    def of_process(self, number: int) -> Self:
+        """Returns the section of an engine's process that replaces another."""
+        del number
+        return self
 
     def derived(self, config: "EngineConfig") -> Mapping[str, object]:
         """Returns fields of `EngineConfig` that are no options and follow from this."""

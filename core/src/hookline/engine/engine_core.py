@@ -26,8 +26,9 @@ from hookline.stats.step_work import EvictionWork
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline_registry.isolation import Failure, isolate
 
-if TYPE_CHECKING:  # it is only read
+if TYPE_CHECKING:  # they are only read or called
     from hookline.config.engine import EngineConfig
+    from hookline.engine_setup.taps import Tap
     from hookline.payloads import EngineFacts
 
 WAIT = "wait"
@@ -67,7 +68,10 @@ class EngineCore:
         check: Raises `RankError` if the executor can compute no more steps.
         sharing: Computes its steps, if ranks or engines share its model in whole parts;
             None otherwise.
+        tap: Sees each step; None if nothing listens.
     """
+
+    tap: "Tap | None" = None
 
     def __init__(
         self,
@@ -106,6 +110,11 @@ class EngineCore:
         self._scheduler = Scheduler(
             config.scheduler, parts, max_model_len=shape.max_model_len
         )
+
+    def watch(self, tap: "Tap") -> None:
+        """Has a tap see each step from now on."""
+        self.tap = tap
+        self._scheduler.watch_gates(tap.gated)
 
     # -- requests ----------------------------------------------------------------
 
@@ -168,6 +177,8 @@ class EngineCore:
         step = in_flight.popleft()
         result = step.started.result()
         executed_at = self.clock.now()
+        if self.tap is not None:
+            self.tap.computed(executed_at, step.plan, result)
         outcome = self._scheduler.update(result, executed_at)
         record = self._record(step, result, outcome, executed_at)
         output = self._emit("step", executed_at, record)
@@ -179,8 +190,12 @@ class EngineCore:
         """Starts the next step; None if there is nothing to compute now."""
         started_at = self.clock.now()
         if (plan := self._scheduler.schedule(started_at)) is None:
+            if self.tap is not None and (obstacle := self._scheduler.obstacle):
+                self.tap.blocked(started_at, obstacle)
             return None
         scheduled_at = self.clock.now()
+        if self.tap is not None:
+            self.tap.planned(scheduled_at, plan)
         evictions = self._evictions.take_work()
         started = self._executor.start(plan)
         self._in_flight.append(
@@ -189,8 +204,11 @@ class EngineCore:
         return plan
 
     def _poll(self) -> StepOutput:
-        result = self._executor.start(self._scheduler.plan_poll()).result()
+        plan = self._scheduler.plan_poll()
+        result = self._executor.start(plan).result()
         now = self.clock.now()
+        if self.tap is not None:
+            self.tap.computed(now, plan, result)
         sections, _ = self._scheduler.update(result, now)
         if sections or self._scheduler.has_news:
             return self._emit("transfer", now)

@@ -1,7 +1,7 @@
 """Drives an engine core: takes commands, steps while there is work, waits otherwise."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from hookline.clock import NANOSECONDS
 from hookline.engine.commands import (
@@ -20,6 +20,9 @@ from hookline.engine.commands import (
 from hookline.engine.engine_core import WAIT, EngineCore
 from hookline.engine.sleep import SleepControl
 
+if TYPE_CHECKING:  # it is only called
+    from hookline.engine_setup.taps import Tap
+
 Receive = Callable[[float], Command | None]
 """Waits up to this many seconds for a command; 0 only polls."""
 
@@ -27,26 +30,6 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05
 """Seconds between two polls of extensions while nothing is computed."""
 CHECK_SECONDS = 0.25
 """Seconds after which an idle loop looks whether its ranks still live."""
-
-
-class EngineRecorder(Protocol):
-    """Called by the engine's own thread, so it misses nothing and must be fast.
-
-    Times are in ns on the engine's monotonic clock. One that raises is logged and not
-    called again; the engine continues.
-    """
-
-    def command(self, at: int, command: Command) -> None:
-        """Called with each command, before the engine executes it."""
-        ...
-
-    def output(self, at: int, message: EngineMessage) -> None:
-        """Called with each output, state or reply, before it is sent."""
-        ...
-
-    def close(self) -> None:
-        """Called once, when the engine is closed; not if its process is killed."""
-        ...
 
 
 class EngineLoop:
@@ -57,13 +40,11 @@ class EngineLoop:
     """
 
     def __init__(
-        self,
-        core: EngineCore,
-        heartbeat_seconds: float,
-        recorder: EngineRecorder | None = None,
+        self, core: EngineCore, heartbeat_seconds: float, tap: "Tap | None" = None
     ) -> None:
-        self.core = core
-        self._recorder = recorder
+        self.core, self._tap = core, tap
+        if tap is not None:
+            core.watch(tap)
         self._sleep = SleepControl(core)
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()
@@ -81,25 +62,33 @@ class EngineLoop:
             At most one output, then replies. A reply to a command that changes the
             state follows the output with that state.
         """
-        self.core.check()
-        while (command := receive(0)) is not None:
-            self._take(command)
-        if self._sleep.is_changing and (reply := self._sleep.advance()) is not None:
-            self._reply_with_state("sleep", reply)
-        messages = self._run(receive, 0.0 if self._replies else timeout_seconds)
-        if self._replies:
-            messages = [*messages, *self._replies]
-            self._replies = []
-        if self._recorder is not None:
-            for each in messages:
-                self._recorder.output(self.core.clock.now(), each)
+        try:
+            self.core.check()
+            while (command := receive(0)) is not None:
+                self._take(command)
+            if self._sleep.is_changing and (reply := self._sleep.advance()) is not None:
+                self._reply_with_state("sleep", reply)
+            messages = self._run(receive, 0.0 if self._replies else timeout_seconds)
+            if self._replies:
+                messages = [*messages, *self._replies]
+                self._replies = []
+            if self._tap is not None:
+                for each in messages:
+                    self._tap.output(self.core.clock.now(), each)
+        except BaseException as error:
+            self._close_tap(error)
+            raise
         return messages
 
     def close(self) -> None:
-        """Closes the core and its recorder."""
-        if self._recorder is not None:
-            self._recorder.close()
+        """Closes the core and its tap."""
+        self._close_tap(None)
         self.core.close()
+
+    def _close_tap(self, error: BaseException | None) -> None:
+        if self._tap is not None:
+            self._tap.close(error)
+        self._tap = None
 
     def _run(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
         is_busy = self.core.has_work and self.core.sleep_level is None
@@ -151,8 +140,8 @@ class EngineLoop:
         return [self.core.report(cause), *replies]
 
     def _take(self, command: Command) -> None:
-        if self._recorder is not None:
-            self._recorder.command(self.core.clock.now(), command)
+        if self._tap is not None:
+            self._tap.command(self.core.clock.now(), command)
         if isinstance(command, Add):
             self.core.add(command.request)
             for request in command.siblings() if command.sibling_ids else ():

@@ -6,24 +6,23 @@ from typing import cast
 from hookline.clock import Clock
 from hookline.config.engine import EngineConfig
 from hookline.engine.engine_core import EngineCore
-from hookline.engine.engine_loop import EngineLoop, EngineRecorder
+from hookline.engine.engine_loop import EngineLoop
 from hookline.engine.scheduler.extension import scheduler_sides
 from hookline.engine.worker.executor import Executor, ExecutorContext
 from hookline.engine_setup.engine_facts import engine_facts
-from hookline.engine_setup.engine_recorder import EngineRecorderContext, GuardedRecorder
 from hookline.engine_setup.executor_factory import (
     AdaptFactory,
     ExecutorFactory,
     load_executor_factory,
 )
 from hookline.engine_setup.making import make_scheduler_parts
-from hookline.exceptions import ConfigError
+from hookline.engine_setup.taps import Tap, TapContext
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugins.calling import call_plugin
-from hookline.plugins.kinds import ENGINE_RECORDER
+from hookline.plugins.kinds import TAP
 from hookline.startup_timer import StartupTimer
-from hookline_registry import installed
+from hookline_registry import as_one, installed
 
 
 def build_core(
@@ -66,24 +65,17 @@ def build_core(
 
 
 def build_loop(core: EngineCore) -> EngineLoop:
-    """Builds the loop around a core, and the recorder that its configuration asks for.
+    """Builds the loop around a core, with the taps that its configuration asks for.
 
     Raises:
-        ConfigError: The file of a recording cannot be written, or nothing installed
-            writes one.
+        ConfigError: A tap cannot be made, such as one whose file cannot be written.
     """
-    config, recorder = core.config, None
-    observers = config.observers
-    if observers.record is not None:
-        if not installed(ENGINE_RECORDER.group):
-            raise ConfigError("record", "requires the distribution hookline-recording")
-        context = EngineRecorderContext(
-            config=config, facts=core.facts, clock=core.clock_pair()
-        )
-        made = call_plugin(ENGINE_RECORDER, "file", context, option="record")
-        if made is not None:
-            recorder = GuardedRecorder(cast("EngineRecorder", made))
-    return EngineLoop(core, observers.heartbeat_seconds, recorder)
+    context = TapContext(config=core.config, facts=core.facts, clock=core.clock_pair())
+    names = (each.name for each in installed(TAP.group))
+    made = (call_plugin(TAP, name, context, option="tap") for name in names)
+    taps = [cast("Tap", tap) for tap in made if tap is not None]
+    heartbeat = core.config.observers.heartbeat_seconds
+    return EngineLoop(core, heartbeat, as_one(Tap, taps) if taps else None)
 
 
 def build_executor(factory: ExecutorFactory, context: ExecutorContext) -> Executor:

@@ -47,23 +47,14 @@ class FailureNotice:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
+    ) -> bool | None:
         if isinstance(error, Exception):
             self._on_failure(describe_failure(error))
-
-
-class FailureBarrier:
-    """A context that logs and reports an error and stops it: no caller could do more.
-
-    Args:
-        on_failure: Called with a line that describes the error.
-    """
-
-    def __init__(self, on_failure: Callable[[str], None]) -> None:
-        self._on_failure = on_failure
-
-    def __enter__(self) -> None:
         return None
+
+
+class FailureBarrier(FailureNotice):
+    """A context that logs and reports an error and stops it, where nobody could."""
 
     def __exit__(
         self,

@@ -31,7 +31,7 @@ def hook_of(kind: PluginKind, name: str) -> Callable[..., object]:
     """
     plugins = process_plugins()
     registered = plugins.load(kind, name)
-    if (caller := plugins.caller(registered, kind.hook)) is None:
+    if (caller := plugins.maker(registered, kind.hook)) is None:
         raise BrokenPluginError(name, f"it has no hook {kind.hook}")
     return caller
 

@@ -59,11 +59,7 @@ ENGINE = PluginKind(
     hook="connect_engine_client",
     bare="factory",
 )
-ENGINE_RECORDER = PluginKind(
-    name="engine_recorder",
-    group="hookline.engine_recorders",
-    hook="create_engine_recorder",
-)
+TAP = PluginKind(name="tap", group="hookline.taps", hook="create_tap")
 CLUSTER = PluginKind(name="cluster", group="hookline.clusters", hook="create_cluster")
 ENGINE_NODES = PluginKind(
     name="data_parallel_backend",
@@ -106,7 +102,7 @@ KINDS = (
     REASONING_PARSER,
     GRAMMAR_BACKEND,
     ENGINE,
-    ENGINE_RECORDER,
+    TAP,
     CLUSTER,
     ENGINE_NODES,
     EXECUTOR,

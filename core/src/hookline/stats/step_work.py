@@ -1,6 +1,21 @@
 """What a step computes, and what it took its executor to compute it."""
 
+from enum import StrEnum
+
 import msgspec
+
+
+class Obstacle(StrEnum):
+    """Why a step admitted no more of the requests that waited; empty if none did."""
+
+    NONE = ""
+    TOKEN_BUDGET = "token_budget"  # noqa: S105 - none
+    BATCH_SLOTS = "batch_slots"
+    SHARE = "share"
+    KV_BLOCKS = "kv_blocks"
+    GATE = "gate"
+    PIPELINE = "pipeline"
+    SLEEP = "sleep"
 
 
 class StepWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -15,6 +30,7 @@ class StepWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
         attention_pairs: Number of pairs of a computed token and one that it attends to:
             q·c + q(q+1)/2 for q tokens after c computed ones; an upper bound for trees
             of drafts.
+        obstacle: Why it admitted no more requests.
     """
 
     prefill_requests: int = 0
@@ -23,6 +39,7 @@ class StepWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
     decode_tokens: int = 0
     context_tokens: int = 0
     attention_pairs: int = 0
+    obstacle: Obstacle = Obstacle.NONE
 
     @property
     def requests(self) -> int:
@@ -86,8 +103,7 @@ class Execution(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What it took an executor to compute a step.
 
     Attributes:
-        forward_ns: Duration of the forward pass, summed over pipeline stages, ns; 0 if
-            not measured.
+        forward_ns: Time of the forward pass, summed over stages; 0 if not measured.
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed it.
         rank_use: What it cost that several processes computed it.
@@ -121,8 +137,7 @@ class EvictionWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         blocks: Number of evicted blocks.
-        nanoseconds: Time of the allocations that evicted them, each from its first
-            eviction on.
+        nanoseconds: Time of the allocations that evicted them, from the first one on.
     """
 
     blocks: int = 0

@@ -21,6 +21,7 @@ LIVENESS = frozenset(
 ADMINISTRATION = (
     *("/reset_prefix_cache", "/sleep", "/wake_up", "/is_sleeping"),
     *("/scale", "/scale_elastic_ep", "/is_scaling_elastic_ep"),
+    "/debug/recording",
 )
 
 
@@ -37,8 +38,8 @@ class RouteScopes:
         self._scopes = dict.fromkeys(ADMINISTRATION, Scope.ADMIN)
 
     def add(self, path: str, scope: Scope) -> None:
-        """Sets the scope of a route's path, as it was registered."""
-        self._scopes[path] = scope
+        """Sets the scope of a route's path, as it was registered, if it has none."""
+        self._scopes.setdefault(path, scope)
 
     def of(self, request: web.Request) -> Scope | None:
         """Returns the scope of a request, or None if it needs no key."""

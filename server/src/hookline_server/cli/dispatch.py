@@ -19,7 +19,6 @@ from hookline_server.cli.options.plugins import HELP, without_plugin_options
 from hookline_server.cli.output import complain, say
 from hookline_server.cli.secrets import revealed
 from hookline_server.cli.standard_input import READERS, close_standard_input
-from hookline_server.listening import ListenError
 
 WRONG_INPUT = 2
 FAILURE = 1
@@ -45,7 +44,6 @@ def dispatch(argv: Sequence[str] | None = None, *, left_out: Sequence[str] = ())
     except (UsageError, ConfigError, RequestError, RegistryError) as error:
         return _failed(error, WRONG_INPUT)
     except (
-        ListenError,
         ModelLoadError,
         EngineDeadError,
         CommandFailedError,

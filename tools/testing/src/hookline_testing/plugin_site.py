@@ -1,8 +1,11 @@
 """A folder for test plugins, discovered like installed ones."""
 
 import importlib
+import json
 import os
 import sys
+import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Self
@@ -29,6 +32,7 @@ class PluginSite:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._sources: list[str] = []
 
     def install(
         self,
@@ -43,15 +47,47 @@ class PluginSite:
         The entry point names the module, or an `attribute` of it.
         """
         (self._folder / f"{name}.py").write_text(source, "utf-8")
-        metadata = self._folder / f"dist_{name}-1.0.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: dist-{name}\nVersion: 1.0\n", "utf-8"
-        )
         value = f"{name}:{attribute}" if attribute else name
-        entry = f"[{group}]\n{name} = {value}\n"
-        (metadata / "entry_points.txt").write_text(entry, "utf-8")
+        self._describe(f"dist-{name}", "1.0", {group: {name: value}})
+
+    def install_project(self, folder: Path) -> None:
+        """Installs a package from its folder, as `pip install -e` does."""
+        project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
+        about = project["project"]
+        metadata = self._describe(
+            about["name"],
+            about["version"],
+            about.get("entry-points", {}),
+            requires=about.get("dependencies", ()),
+        )
+        direct = {"url": folder.absolute().as_uri(), "dir_info": {"editable": True}}
+        (metadata / "direct_url.json").write_text(json.dumps(direct), "utf-8")
+        self._sources.append(str(folder / "src"))
+        sys.path.insert(0, self._sources[-1])
         importlib.invalidate_caches()
+
+    def _describe(
+        self,
+        distribution: str,
+        version: str,
+        groups: Mapping[str, Mapping[str, str]],
+        *,
+        requires: Iterable[str] = (),
+    ) -> Path:
+        stem = distribution.replace("-", "_")
+        metadata = self._folder / f"{stem}-{version}.dist-info"
+        metadata.mkdir()
+        lines = ["Metadata-Version: 2.1", f"Name: {distribution}"]
+        lines += [f"Version: {version}"]
+        lines += [f"Requires-Dist: {each}" for each in requires]
+        (metadata / "METADATA").write_text("\n".join([*lines, ""]), "utf-8")
+        entries: list[str] = []
+        for group, own in groups.items():
+            entries += [f"[{group}]"]
+            entries += [f"{name} = {value}" for name, value in own.items()]
+        (metadata / "entry_points.txt").write_text("\n".join([*entries, ""]), "utf-8")
+        importlib.invalidate_caches()
+        return metadata
 
     def install_recorder(self, name: str = "recorder") -> None:
         """Installs a stat logger that records every call."""
@@ -67,7 +103,8 @@ class PluginSite:
 
     def forget(self) -> None:
         """Removes the plugins' modules, so that they are imported again."""
-        below = f"{self._folder}{os.sep}"  # compared with thousands of files
+        folders = (str(self._folder), *self._sources)
+        below = tuple(f"{folder}{os.sep}" for folder in folders)  # thousands of files
         for name, module in list(sys.modules.items()):
             if (getattr(module, "__file__", None) or "").startswith(below):
                 del sys.modules[name]
@@ -83,5 +120,6 @@ class PluginSite:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        sys.path.remove(str(self._folder))
+        for folder in (str(self._folder), *self._sources):
+            sys.path.remove(folder)
         self.forget()

@@ -17,6 +17,7 @@ from hookline.engine.scheduler.request_queues import RequestQueues
 from hookline.events import Scheduled
 from hookline.finish_cause import Failed
 from hookline.request import Request, RequestStatus
+from hookline.stats.step_work import Obstacle
 from hookline_registry.isolation import Failure, isolate
 
 if TYPE_CHECKING:  # it is only read
@@ -44,7 +45,7 @@ class BatchAdmission:
         *,
         last_ended: int,
         now: int,
-    ) -> None:
+    ) -> Obstacle:
         """Admits waiting requests in their order, until one does not fit.
 
         Requests that are not ready step aside and do not delay others.
@@ -55,6 +56,9 @@ class BatchAdmission:
             share: What the step may take.
             last_ended: Number of the last step whose result is there.
             now: Time, ns.
+
+        Returns:
+            Why it stopped.
         """
         queues, external = lifecycle.queues, self._external
         waiting, running = queues.waiting.requests, queues.running.requests
@@ -66,9 +70,10 @@ class BatchAdmission:
             and len(running) < limit
         ):
             if (request := queues.next_waiting(now)) is None:
-                return
+                return Obstacle.BATCH_SLOTS if waiting else Obstacle.GATE
             if request.last_step > last_ended:
-                return  # it was preempted, and a step in flight may bring its token
+                # It was preempted, and a step in flight may bring its token.
+                return Obstacle.PIPELINE
             prefix = isolate(self._cache.find_prefix, request)
             if isinstance(prefix, Failure):
                 # Its tokens or its salt cannot be hashed; others are not concerned.
@@ -76,21 +81,30 @@ class BatchAdmission:
                 continue
             offer = NO_OFFER if external is None else external.offer(request, prefix)
             if offer.is_async:
+                num_tokens = 0
                 start = self._step_aside(queues, request, prefix, offer, now)
-                if start is FetchStart.NO_ROOM:
-                    return
-                continue
-            missing = len(request.token_ids) - len(prefix) * self._cache.block_size
-            num_tokens = chunk(missing - offer.num_tokens, builder.budget, self._config)
-            if num_tokens == 0:
-                return
-            start = self._allocate(request, prefix, offer, num_tokens, now)
+            else:
+                missing = len(request.token_ids) - len(prefix) * self._cache.block_size
+                missing -= offer.num_tokens
+                if (num_tokens := chunk(missing, builder.budget, self._config)) == 0:
+                    break
+                start = self._allocate(request, prefix, offer, num_tokens, now)
             if start is FetchStart.NO_ROOM:
-                return
-            if start is FetchStart.BEGUN:
+                return Obstacle.KV_BLOCKS
+            if start is FetchStart.BEGUN and num_tokens:
                 self._run(lifecycle, request, num_tokens, now)
                 builder.add(request, num_tokens, ())
                 builder.admitted.append(request)
+        return self._limit(queues, share) if waiting else Obstacle.NONE
+
+    def _limit(self, queues: RequestQueues, share: Share) -> Obstacle:
+        """Tells which limit of a step or of the batch has been reached."""
+        config = self._config
+        if len(queues.running.requests) >= config.max_num_seqs:
+            return Obstacle.BATCH_SLOTS
+        whole = config.max_num_seqs, config.tokens_per_step
+        is_whole = (share.requests, share.tokens) == whole
+        return Obstacle.TOKEN_BUDGET if is_whole else Obstacle.SHARE
 
     def _step_aside(
         self,

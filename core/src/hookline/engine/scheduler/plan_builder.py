@@ -10,7 +10,7 @@ from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.engine.scheduler.request_queues import RequestQueues
 from hookline.request import Request
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.step_work import StepWork
+from hookline.stats.step_work import Obstacle, StepWork
 from hookline.step import AdmittedSequence, StepPlan
 
 
@@ -68,12 +68,14 @@ class PlanBuilder:
         budget: Number of tokens left.
         entries: The requests' parts.
         admitted: Those of the requests that join the batch.
+        obstacle: Why no more do.
     """
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.entries: list[Entry] = []
         self.admitted: list[Request] = []
+        self.obstacle = Obstacle.NONE
 
     def add(self, request: Request, num_tokens: int, blocks: Sequence[int]) -> None:
         self.entries.append(Entry(request, num_tokens, blocks))
@@ -134,6 +136,7 @@ class PlanBuilder:
             decode_tokens=sum(num_tokens) - prefill_tokens,
             context_tokens=context,
             attention_pairs=pairs,
+            obstacle=self.obstacle,
         )
         return StepPlan(
             step=step,

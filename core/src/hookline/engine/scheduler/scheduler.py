@@ -25,6 +25,7 @@ from hookline.finish_cause import FinishCause
 from hookline.request import Request, RequestStatus
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import Obstacle
 from hookline.step import StepPlan, StepResult
 
 if TYPE_CHECKING:  # it is only read
@@ -53,7 +54,9 @@ class Scheduler:
         refuse: Ends a request that `add` has refused; see `RequestLifecycle.refuse`.
         expire: Ends requests whose deadlines have passed; each step does so, too.
         take_events: Returns the events since the last call.
+        watch_gates: Has requests told that wait at gates; see `HeldRequests.watch`.
         is_held: While True, no request is admitted.
+        obstacle: Why the last try to plan a step admitted no more requests.
     """
 
     def __init__(
@@ -85,7 +88,8 @@ class Scheduler:
             side.start(SchedulerPort(name, extensions, self._update, lifecycle, cache))
         self._admission = BatchAdmission(config, cache, extensions.external_prefix)
         self._steps = self._last_ended = 0
-        self.is_held = False
+        self.is_held, self.obstacle = False, Obstacle.NONE
+        self.watch_gates = self._queues.held.watch
 
     # -- requests ----------------------------------------------------------------
 
@@ -132,10 +136,17 @@ class Scheduler:
         for entry in builder.entries:
             computed = entry.request.num_computed_tokens + entry.num_tokens
             self._cache.cache_full_blocks(entry.request, computed)
-        if queues.waiting.requests and not has_preempted and not self.is_held:
-            self._admission.admit(
+        if has_preempted:
+            builder.obstacle = Obstacle.KV_BLOCKS
+        elif queues.waiting.requests and self.is_held:
+            builder.obstacle = Obstacle.SLEEP
+        elif queues.waiting.requests:
+            builder.obstacle = self._admission.admit(
                 self._lifecycle, builder, share, last_ended=self._last_ended, now=now
             )
+        elif queues.held.counts:
+            builder.obstacle = Obstacle.GATE
+        self.obstacle = builder.obstacle
         builder.budget += self._whole.tokens - share.tokens
         if drafts := self._lifecycle.drafts:
             plan_drafts(drafts, builder, self._cache, self._max_model_len)
@@ -165,8 +176,7 @@ class Scheduler:
         """Processes the executor's result of a step.
 
         Returns:
-            The sections that extensions add to the step's record, and how many drafts
-            were accepted.
+            What extensions add to the step's record, and how many drafts were accepted.
         """
         if self._last_ended < self._steps:  # polls have no number of their own
             self._last_ended += 1

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hookline.config.engine import EngineConfig
+from hookline.config.sections import ConfigSection
 from hookline_process_engine.mailbox import make_key
 from hookline_processes.supervised import Supervised
 
@@ -50,12 +51,9 @@ class LaunchedEngine(Supervised):
 
 
 def config_of_process(config: EngineConfig, number: int) -> EngineConfig:
-    """Returns the configuration of an engine's n-th process.
-
-    Each records to its own file, so that the recording of a crash is not overwritten.
-    """
-    record = config.observers.record
-    if record is None:
-        return config
-    observers = replace(config.observers, record=f"{record}.{number}")
-    return replace(config, observers=observers)
+    """Returns the configuration of an engine's n-th process."""
+    sections = {
+        name: found.of_process(number) if isinstance(found, ConfigSection) else found
+        for name, found in config.sections.items()
+    }
+    return replace(config, sections=sections)

@@ -1,27 +1,31 @@
-"""Engine recorder `file`: every command and every output of an engine, in a file."""
+"""Records what engines decide and compute: flight recorder, `--record`, readers."""
 
-from hookline_recording.recording import (
-    Entry,
-    FileRecorder,
-    RecordedCommand,
-    RecordedOutput,
-    RecordedReply,
-    Recording,
+from hookline_recording.reading import (
+    NewerRecordingError,
     RecordingError,
-    RecordingHeader,
-    Truncated,
+    read_header,
     read_recording,
+    read_state,
+)
+from hookline_recording.recording import (
+    EngineState,
+    FrontEndTimes,
+    Gate,
+    RecordedRequest,
+    RecordedStep,
+    Recording,
 )
 
 __all__ = [
-    "Entry",
-    "FileRecorder",
-    "RecordedCommand",
-    "RecordedOutput",
-    "RecordedReply",
+    "EngineState",
+    "FrontEndTimes",
+    "Gate",
+    "NewerRecordingError",
+    "RecordedRequest",
+    "RecordedStep",
     "Recording",
     "RecordingError",
-    "RecordingHeader",
-    "Truncated",
+    "read_header",
     "read_recording",
+    "read_state",
 ]

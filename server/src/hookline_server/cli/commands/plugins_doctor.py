@@ -2,7 +2,11 @@
 
 from typing import cast
 
+from hookline import hookspecs
+from hookline.plugins.kinds import KINDS
 from hookline_processes.addresses import AddressError, read_url
+from hookline_registry import PluginRow, list_plugins
+from hookline_registry.listing import OK
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.metrics_tools.lanes import LaneReport, lane_reports
 from hookline_server.cli.metrics_tools.page import read_page
@@ -10,7 +14,6 @@ from hookline_server.cli.metrics_tools.web_page import TOKEN, fetch
 from hookline_server.cli.options.option import Option
 from hookline_server.cli.options.parser import make_parser, parse
 from hookline_server.cli.output import say, table
-from hookline_server.cli.plugin_tools.check import OK, Finding, check_plugins
 
 PAGE = "/metrics"
 
@@ -22,7 +25,7 @@ URL = Option(
     "http://127.0.0.1:8000; the metrics port if it has one.",
 )
 
-PLUGIN_HEADINGS = ("kind", "name", "distribution", "verdict")
+PLUGIN_HEADINGS = ("kind", "name", "distribution", "hooks", "verdict")
 LANE_HEADINGS = ("lane", "depth", "delivered", "dropped", "errors", "busy s", "verdict")
 
 
@@ -30,16 +33,16 @@ def examine(argv: list[str]) -> int:
     """Prints the state of plugins and lanes; returns 1 if there is a problem."""
     description = "Checks the installed plugins, and the loggers of a running server."
     given = parse(make_parser("plugins doctor", description, [URL, TOKEN]), argv)
-    findings = check_plugins()
+    rows = list_plugins("hookline", KINDS, hookspecs)
     lanes = _lanes(
         cast("str | None", given.get("run.url")),
         token=cast("str | None", given.get("run.token")),
     )
-    say(table([PLUGIN_HEADINGS, *(_plugin_cells(each) for each in findings)]))
+    say(table([PLUGIN_HEADINGS, *map(_plugin_cells, rows)]))
     if lanes:
         say("")
         say(table([LANE_HEADINGS, *(_lane_cells(each) for each in lanes)]))
-    is_wrong = any(finding.problem for finding in findings)
+    is_wrong = any(row.state != OK for row in rows)
     return int(is_wrong or any(lane.problems for lane in lanes))
 
 
@@ -54,11 +57,10 @@ def _lanes(url: str | None, *, token: str | None) -> list[LaneReport]:
     return lane_reports(read_page(fetch(page, token=token), page))
 
 
-def _plugin_cells(finding: Finding) -> tuple[str, ...]:
-    row = finding.row
+def _plugin_cells(row: PluginRow) -> tuple[str, ...]:
     source = f"{row.distribution} {row.version}".rstrip()
-    verdict = " ".join((finding.problem or OK).split())
-    return row.kind, row.name, source, verdict
+    hooks = ", ".join(row.hooks) or "-"
+    return row.kind, row.name, source, hooks, " ".join(row.state.split())
 
 
 def _lane_cells(lane: LaneReport) -> tuple[str, ...]:

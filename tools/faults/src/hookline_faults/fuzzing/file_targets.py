@@ -9,7 +9,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import numpy as np
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ModelConfig
 from hookline.engine.commands import Call, Finish, ResetPrefixCache
-from hookline.engine_setup.building import build_core
+from hookline.engine_setup.building import build_core, build_loop
 from hookline.exceptions import HooklineError, ModelLoadError
 from hookline.finish_cause import Aborted
 from hookline.model_description import find_folder
@@ -33,7 +33,8 @@ from hookline_process_engine.mailbox import Mailbox, make_key
 from hookline_process_engine.messages import Failed, Start
 from hookline_process_engine.transport import Party, Role
 from hookline_processes.tokenizer_trial import tokenizer_refusal
-from hookline_recording import FileRecorder, RecordingHeader, read_recording
+from hookline_recording import RecordingError, read_recording
+from hookline_recording.config import RecordingConfig
 from hookline_server.auth.key_file import read_keys
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.config_file import read_file
@@ -132,18 +133,20 @@ def _kv_file(folder: Path) -> Target:
 
 def _recording(folder: Path) -> Target:
     path = folder / "recording"
-    core = build_core(_simulated(), SystemClock())
-    header = RecordingHeader(_simulated(), core.facts, core.clock_pair())
-    recorder = FileRecorder(path, header, 1 << 20)
-    recorder.command(1, Finish([1, 2], Aborted("client")))
-    recorder.command(2, Call(0, 1, ResetPrefixCache()))
-    recorder.close()
+    sections: dict[str, object] = {"recording": RecordingConfig(record=str(path))}
+    core = build_core(replace(_simulated(), sections=sections), SystemClock())
+    tap = build_loop(core).core.tap
+    assert tap is not None
+    tap.command(1, Finish([1, 2], Aborted("client")))
+    tap.command(2, Call(0, 1, ResetPrefixCache()))
+    tap.close(None)
 
     def read(content: bytes) -> None:
         path.write_bytes(content)
-        read_recording(path)
+        recording = read_recording(path)
+        assert len(recording.steps) + len(recording.requests) >= 0
 
-    return Target((path.read_bytes(),), read, (HooklineError,))
+    return Target((path.read_bytes(),), read, (RecordingError,))
 
 
 _LONG_KEYS = b"""\

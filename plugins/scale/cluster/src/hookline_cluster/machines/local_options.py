@@ -16,7 +16,7 @@ _SECTIONS = "sections"
 
 LOCAL_FLAGS = frozenset(
     {
-        *("model", "tokenizer", "record"),
+        *("model", "tokenizer", "record", "flight-recorder-bytes"),
         *("device", "threads"),
         *("num-kv-blocks", "kv-cache-memory", "kv-cache-prefault"),
         *("gpu-memory-utilization", "serve-while-compiling"),

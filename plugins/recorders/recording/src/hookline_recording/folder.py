@@ -1,0 +1,149 @@
+"""The folder of rings and of what was saved of them; one for each user of a machine.
+
+A ring whose engine lives is locked by it. One that is not was left by an engine that
+was killed or failed.
+"""
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from hookline_host.folders import make_private, temporary_parents
+from hookline_recording.reading import FRONT_END, RING, front_ends_of, read_header
+from hookline_recording.schema import HEADER_BYTES, Header
+
+SAVED = ".rec"
+_CHUNK = 1024 * 1024
+_MOST_ZEROS = 1024
+"""The last record may end in so many zeros."""
+
+
+def rings_folder() -> Path:
+    """Makes the folder for this user alone, in the first place that can be written.
+
+    Raises:
+        OSError: There is none.
+    """
+    refused: OSError | None = None
+    for parent in temporary_parents():
+        folder = parent / f"hookline-recordings-{os.geteuid()}"
+        try:
+            make_private(folder)
+        except OSError as error:
+            refused = refused or error
+            continue
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    raise refused or OSError("no folder for temporary files")
+
+
+def ring_path(folder: Path, engine_index: int, pid: int, number: int) -> Path:
+    """Returns the path of a ring; `number` tells those of one process apart."""
+    more = f"-{number}" if number else ""
+    return folder / f"engine-{engine_index}-{pid}{more}{RING}"
+
+
+def is_live(ring: Path) -> bool:
+    """Whether the engine that writes a ring lives."""
+    try:
+        descriptor = os.open(ring, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def find_rings(pid: int | None = None) -> list[tuple[Path, Header]]:
+    """Returns the rings of this user, newest first; of one server or engine, if asked.
+
+    Args:
+        pid: Of an engine, or of the server that owns it.
+    """
+    found: list[tuple[float, Path, Header]] = []
+    with suppress(OSError):
+        for path in rings_folder().glob(f"*{RING}"):
+            with suppress(OSError, ValueError):
+                header = read_header(path)
+                if pid is None or pid in (header.pid, header.owner_pid):
+                    found.append((path.stat().st_mtime, path, header))
+    return [(path, header) for _, path, header in sorted(found, reverse=True)]
+
+
+def save(ring: Path, target: Path) -> None:
+    """Copies a ring, whether its engine runs, hangs or has ended.
+
+    What its front ends tell of requests is added.
+
+    Raises:
+        OSError: It cannot be read, or the copy cannot be written.
+    """
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with ring.open("rb") as source, part.open("xb") as copy:
+            part.chmod(0o600)
+            end = 0
+            while chunk := source.read(_CHUNK):
+                if content := len(chunk.rstrip(b"\0")):
+                    end = copy.tell() + min(content + _MOST_ZEROS, len(chunk))
+                    copy.write(chunk)
+                else:
+                    copy.seek(len(chunk), os.SEEK_CUR)  # it was never written
+            copy.truncate(max(end, HEADER_BYTES))
+            copy.seek(0, os.SEEK_END)
+            for front_end in front_ends_of(ring):
+                with suppress(OSError):  # it may end meanwhile
+                    copy.write(front_end.read_bytes()[HEADER_BYTES:].rstrip(b"\0"))
+                    copy.write(bytes(_MOST_ZEROS))
+        part.replace(target)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def save_in_folder(ring: Path, reason: str, keep: int) -> Path:
+    """Saves a ring beside it under a name with time and reason; removes older ones.
+
+    Raises:
+        OSError: It cannot be saved.
+    """
+    now = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    target = ring.with_name(f"{now}-{ring.stem}-{reason}{SAVED}")
+    save(ring, target)
+    prune(ring.parent, keep)
+    return target
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Removes all but the newest saved recordings."""
+    saved = sorted(folder.glob(f"*{SAVED}"), key=_age_order, reverse=True)
+    for path in saved[keep:]:
+        with suppress(OSError):
+            path.unlink()
+
+
+def keep_what_was_left(keep: int) -> None:
+    """Makes rings of engines that are gone saved recordings, a few of them."""
+    for path, _ in find_rings():
+        if not is_live(path):
+            with suppress(OSError):
+                save_in_folder(path, "left", keep)
+                path.unlink()
+    needed = {each for ring, _ in find_rings() for each in front_ends_of(ring)}
+    for path in rings_folder().glob(f"*{FRONT_END}"):
+        if path not in needed and not is_live(path):
+            path.unlink(missing_ok=True)
+
+
+def _age_order(path: Path) -> tuple[float, str]:
+    try:
+        return path.stat().st_mtime, path.name
+    except OSError:
+        return 0.0, path.name

@@ -1,0 +1,191 @@
+"""Reads recordings: rings of running, hung or dead engines, and saved files.
+
+`read_recording` returns a `Recording`. Needs neither torch nor an engine.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+
+from hookline_recording.front_end_schema import (
+    FRONT_END_NUMBERS,
+    NUMBERS_OF_FRONT_END,
+    Answered,
+    Served,
+)
+from hookline_recording.recording import EngineState, Recording
+from hookline_recording.schema import (
+    FORMER_MAGIC,
+    FRAME,
+    HEADER_BYTES,
+    MAGIC,
+    MARK,
+    MOST_RECORD_BYTES,
+    PREFIX,
+    STATE,
+    STATE_AT,
+    VERSION,
+    Header,
+    Record,
+)
+
+RING, FRONT_END = ".ring", ".front"
+"""Suffixes of the rings of engines and front ends."""
+_MARK = MARK.to_bytes(2, "little")
+
+
+class RecordingError(ValueError):
+    """A file that is not a readable recording.
+
+    Attributes:
+        path: The file.
+        reason: Description of the error.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"cannot read {path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class NewerRecordingError(RecordingError):
+    """A recording whose schema is newer than this reader.
+
+    Attributes:
+        found: Its version.
+    """
+
+    def __init__(self, path: str, found: int, hookline: str) -> None:
+        super().__init__(
+            path,
+            f"it has version {found} of the schema{hookline}, and this reader knows "
+            f"versions up to {VERSION}; install a newer hookline-recording",
+        )
+        self.found = found
+
+
+def read_header(path: Path) -> Header:
+    """Reads what a recording is of.
+
+    Raises:
+        NewerRecordingError: Its schema is newer than this reader.
+        RecordingError: It is no recording, or damaged.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return _header(path, file.read(HEADER_BYTES))
+
+
+def front_ends_of(ring: Path) -> list[Path]:
+    """Returns the rings of the front ends of a ring's server; none of a saved one."""
+    if ring.suffix != RING:
+        return []
+    try:
+        owner = read_header(ring).owner_pid
+    except (OSError, ValueError):
+        return []
+    return sorted(ring.parent.glob(f"front-{owner}-*{FRONT_END}"))
+
+
+def read_state(path: Path) -> EngineState:
+    """Reads what a ring's engine shows; cheap, and needs nothing of the engine.
+
+    Raises:
+        RecordingError: It is no recording.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        file.seek(STATE_AT)
+        data = file.read(STATE.size)
+    if len(data) < STATE.size:
+        raise RecordingError(str(path), "not a recording of Hookline")
+    return EngineState(*STATE.unpack(data))
+
+
+def read_recording(path: Path) -> Recording:
+    """Reads a ring or a saved recording.
+
+    Damaged records are left out and counted.
+
+    Raises:
+        NewerRecordingError: Its schema is newer than this reader.
+        RecordingError: It is no recording, or its header is damaged.
+        OSError: It cannot be read.
+    """
+    data = path.read_bytes()
+    header = _header(path, data[:HEADER_BYTES])
+    found = dict(_frames(data))
+    for front_end in front_ends_of(path):
+        with suppress(OSError):  # it may end meanwhile
+            found |= _frames(front_end.read_bytes())
+    by_writer: defaultdict[int, list[int]] = defaultdict(list)
+    for number in sorted(found):
+        of_engine = number < FRONT_END_NUMBERS
+        by_writer[0 if of_engine else number // NUMBERS_OF_FRONT_END].append(number)
+    records: list[Record] = []
+    front_end_records: list[Served | Answered] = []
+    lost = 0
+    decode = msgspec.msgpack.Decoder(Record).decode
+    for numbers in by_writer.values():
+        lost += numbers[-1] - numbers[0] + 1
+        for number in numbers:
+            try:
+                record = decode(found[number])
+            except (ValueError, RecursionError):  # not of this version, or not ours
+                continue
+            lost -= 1
+            if isinstance(record, Served | Answered):
+                front_end_records.append(record)
+            else:
+                records.append(record)
+    return Recording(
+        header=header,
+        state=EngineState(*STATE.unpack_from(data, STATE_AT)),
+        records=records,
+        lost=lost,
+        overwritten=by_writer[0][0] - 1 if by_writer[0] else 0,
+        front_end=sorted(front_end_records, key=lambda each: each.at),
+    )
+
+
+def _header(path: Path, data: bytes) -> Header:
+    if data.startswith(FORMER_MAGIC):
+        raise RecordingError(
+            str(path), "it is of Hookline 0.1 before recordings had a lasting schema"
+        )
+    if len(data) < HEADER_BYTES or not data.startswith(MAGIC):
+        raise RecordingError(str(path), "not a recording of Hookline")
+    _, version, length, checksum = PREFIX.unpack_from(data)
+    body = data[PREFIX.size : PREFIX.size + length]
+    if crc32(body) != checksum:
+        raise RecordingError(str(path), "its header is damaged: wrong checksum")
+    try:
+        named: object = msgspec.msgpack.decode(body)
+        header = None if version > VERSION else msgspec.convert(named, Header)
+    except (ValueError, RecursionError) as error:
+        raise RecordingError(str(path), f"its header is damaged: {error}") from error
+    if header is None:
+        by = named.get("hookline") if isinstance(named, dict) else None
+        raise NewerRecordingError(
+            str(path), version, f", of Hookline {by}" if by else ""
+        )
+    return header
+
+
+def _frames(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yields numbers and bodies of the frames that are whole, wherever they are."""
+    position, size = HEADER_BYTES, FRAME.size
+    while 0 <= position <= len(data) - size:
+        mark, length, number, checksum = FRAME.unpack_from(data, position)
+        end = position + size + length
+        if mark == MARK and length <= MOST_RECORD_BYTES and end <= len(data):
+            body = data[position + size : end]
+            if crc32(body, number & 0xFFFFFFFF) == checksum:
+                yield number, body
+                position = end
+                continue
+        position = data.find(_MARK, position + 1)

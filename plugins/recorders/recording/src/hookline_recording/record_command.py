@@ -1,0 +1,89 @@
+"""`hookline record save`: saves the rings of a server, a process or a file."""
+
+import argparse
+import json
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from hookline_recording.config import RecordingConfig
+from hookline_recording.folder import find_rings, save, save_in_folder
+from hookline_recording.reading import read_recording
+from hookline_recording.watch import PATH
+from hookline_server.cli.errors import CommandFailedError
+from hookline_server.cli.output import say
+
+_TIMEOUT_SECONDS = 60.0
+
+
+def run(argv: list[str]) -> int:
+    """Saves, and prints each file."""
+    parser = argparse.ArgumentParser(
+        prog="hookline record", description="Saves what engines did last."
+    )
+    actions = parser.add_subparsers(required=True)
+    action = actions.add_parser("save", help="save it to a file")
+    action.add_argument(
+        "source",
+        nargs="?",
+        metavar="URL|PID|FILE",
+        help="a server (with --api-key, if it needs one), a process of this machine, "
+        "which may hang, or a ring; by default all rings of this user",
+    )
+    action.add_argument("--output", metavar="FILE", help="where to save a ring")
+    action.add_argument(
+        "--api-key",
+        default=os.environ.get("HOOKLINE_API_KEY"),
+        metavar="KEY",
+        help="key with the scope admin (default: HOOKLINE_API_KEY)",
+    )
+    arguments = parser.parse_args(argv)
+    source = arguments.source
+    if source is not None and source.startswith(("http://", "https://")):
+        for saved in _ask(source, arguments.api_key):
+            say(f"the server saved {saved}")
+        return 0
+    for ring in _rings(source):
+        path = _save(ring, arguments.output)
+        recording = read_recording(path)
+        say(
+            f"{path}: engine {recording.header.engine_index} of "
+            f"{recording.header.model}, {len(recording.steps)} steps, "
+            f"{recording.lost} damaged records"
+        )
+    return 0
+
+
+def _rings(source: str | None) -> list[Path]:
+    if source is not None and not source.isdecimal():
+        return [Path(source)]
+    found = [ring for ring, _ in find_rings(None if source is None else int(source))]
+    if not found:
+        whose = "this user" if source is None else f"the process {source}"
+        raise CommandFailedError(f"no ring of {whose} is on this machine")
+    return found
+
+
+def _save(ring: Path, output: str | None) -> Path:
+    try:
+        read_recording(ring)
+        if output is None:
+            return save_in_folder(ring, "asked", RecordingConfig().flight_recorder_keep)
+        save(ring, Path(output))
+    except (OSError, ValueError) as error:
+        raise CommandFailedError(str(error)) from error
+    return Path(output)
+
+
+def _ask(url: str, key: str | None) -> list[str]:
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    request = urllib.request.Request(  # noqa: S310 - http, as checked
+        url.rstrip("/") + PATH, data=b"", headers=headers, method="POST"
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as reply:  # noqa: S310
+            saved: list[str] = json.load(reply)["recordings"]
+    except (OSError, ValueError, KeyError) as error:
+        raise CommandFailedError(f"{url}: {error}") from error
+    return saved

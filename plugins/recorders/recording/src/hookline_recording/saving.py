@@ -1,0 +1,122 @@
+"""Saves the rings of one server, and watches whether an engine hangs."""
+
+import logging
+import threading
+import time
+from pathlib import Path
+
+from hookline.clock import NANOSECONDS
+from hookline_recording.folder import find_rings, is_live, save_in_folder
+from hookline_recording.front_end import FrontEndRing
+from hookline_recording.reading import EngineState, read_state
+from hookline_recording.schema import Header
+
+LEAST_SECONDS = 60.0
+"""Time between two recordings that are saved without being asked for."""
+_FIRST_STEP = 10
+"""The first step may compile kernels: how many times as long it may take."""
+_log = logging.getLogger(__name__)
+
+
+def stalled_seconds(state: EngineState, header: Header, now: int) -> float:
+    """Returns for how long an engine has not moved although it has work.
+
+    Args:
+        state: What it shows.
+        header: Of its ring.
+        now: The monotonic clock, which all processes of a machine share, ns.
+    """
+    since = state.busy_since
+    if not since and state.open_requests:
+        # Between two steps: whatever requests wait for, its heartbeat goes on.
+        since = state.at + header.heartbeat_ns
+    if not since:
+        return 0.0
+    waited = (now - since) / NANOSECONDS
+    return max(0.0, waited / _FIRST_STEP if state.steps <= 1 else waited)
+
+
+class Saving:
+    """Saves the rings of the engines of one server."""
+
+    def __init__(self, owner_pid: int, keep: int, stall_seconds: float) -> None:
+        """Saves rings.
+
+        Args:
+            owner_pid: The server's process, which owns the engines.
+            keep: Number of saved recordings that are kept.
+            stall_seconds: Duration of a step from which on it is saved.
+        """
+        self._owner_pid, self._keep = owner_pid, keep
+        self._stall_seconds = stall_seconds
+        self._lock = threading.Lock()
+        self._saved_at = -LEAST_SECONDS
+        self._stalled: set[tuple[Path, int]] = set()
+
+    def save(self, reason: str) -> list[Path]:
+        """Saves the ring of each engine; logs what cannot be saved.
+
+        The ring of one that has ended is then removed.
+        """
+        saved = []
+        with self._lock:
+            for ring, header in self._rings():
+                try:
+                    path = save_in_folder(ring, reason, self._keep)
+                except OSError as error:
+                    _log.error("cannot save %s: %s", ring, error)
+                    continue
+                _log.warning(
+                    "saved what engine %d did last: %s (%s)",
+                    header.engine_index,
+                    path,
+                    reason,
+                )
+                saved.append(path)
+                if not is_live(ring):
+                    ring.unlink(missing_ok=True)
+        return saved
+
+    def save_unasked(self, reason: str) -> list[Path]:
+        """Saves likewise, unless this was done less than a minute ago."""
+        now = time.monotonic()
+        if now - self._saved_at < LEAST_SECONDS:
+            return []
+        self._saved_at = now
+        return self.save(reason)
+
+    def look(self, now: int) -> list[Path]:
+        """Saves once for each step that takes too long; `now` is monotonic, in ns."""
+        is_new = False
+        for ring, header in self._rings():
+            try:
+                state = read_state(ring)
+            except (OSError, ValueError):
+                continue  # it ends meanwhile
+            stall = (ring, state.steps)
+            if stalled_seconds(state, header, now) < self._stall_seconds:
+                self._stalled.discard(stall)
+            elif stall not in self._stalled and is_live(ring):
+                self._stalled.add(stall)
+                is_new = True
+        return self.save_unasked("stall") if is_new else []
+
+    def forget(self, engine_index: int) -> None:
+        """Removes the ring of an engine that was stopped."""
+        for ring, header in self._rings():
+            if header.engine_index == engine_index:
+                ring.unlink(missing_ok=True)
+
+    def front_end(self) -> FrontEndRing | None:
+        """Makes a ring for the front end; None if no engine of it has one."""
+        if not self._rings():
+            return None
+        try:
+            return FrontEndRing(self._owner_pid)
+        except OSError as error:
+            _log.warning("there is no flight recorder of the front end: %s", error)
+            return None
+
+    def _rings(self) -> list[tuple[Path, Header]]:
+        found = find_rings(self._owner_pid)
+        return [each for each in found if each[1].owner_pid == self._owner_pid]

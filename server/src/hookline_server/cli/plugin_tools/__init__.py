@@ -1,1 +1,0 @@
-"""The installed plugins: kinds, and what is wrong with them."""

@@ -1,0 +1,1 @@
+"""Writes packages of plugins, for `hookline plugins new`."""
