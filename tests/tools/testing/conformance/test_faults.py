@@ -218,12 +218,30 @@ SUITE = [
         ),
     ),
     (
-        "engine_recorder",
+        "tap",
         Mistake(
-            "self._num_outputs += 1",
+            "self._num_steps += 1",
             "raise KeyError(2)",
             "raise KeyError",
-            "output raised KeyError: 2",
+            "computed raised KeyError: 2",
+        ),
+    ),
+    (
+        "tap",
+        Mistake(
+            "del at, plan, result",
+            "del at, plan\n        result.tokens.clear()",
+            "class MineTap",
+            "it changes what the engine says",
+        ),
+    ),
+    (
+        "tap",
+        Mistake(
+            'text = "engine',
+            'assert error is None\n        text = "engine',
+            "assert error",
+            "close, after an error of the engine, raised AssertionError",
         ),
     ),
     (
