@@ -1,8 +1,7 @@
 """All hook specifications; `docs/hooks.md` describes each.
 
-Observing hooks run in the logger's lane (a thread), never on the engine's critical path
-or on the server's event loop. An implementation may take fewer arguments than its
-specification.
+Observing hooks run in the logger's lane (a thread), never on that of an engine or a
+server. An implementation may take fewer arguments than its specification.
 """
 
 from __future__ import annotations
@@ -55,8 +54,7 @@ def engine_started(started: EngineStarted) -> None:
 def engine_stopped(stopped: EngineStopped) -> None:
     """Called once when an engine has been stopped; its last call.
 
-    If it left because fewer engines are wanted, others go on, and a new one may have
-    its index later.
+    Others go on if it left because fewer are wanted; a new one may have its index.
     """
 
 

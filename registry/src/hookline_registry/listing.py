@@ -7,7 +7,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from hookline_registry.declarations import declared_at
+from hookline_registry.declarations import declared_at, unmet
 from hookline_registry.discovery import (
     InstalledPlugin,
     all_installed,
@@ -16,7 +16,6 @@ from hookline_registry.discovery import (
 )
 from hookline_registry.exceptions import DuplicatePluginError, RegistryError
 from hookline_registry.policy import PLUGINS_VARIABLE
-from hookline_registry.requirements import unmet
 from hookline_registry.spelling import unknown
 
 if TYPE_CHECKING:  # the list of what is declared needs no pluggy

@@ -6,8 +6,7 @@ from types import ModuleType
 
 import pluggy
 
-from hookline_registry.bytecode import returned_class
-from hookline_registry.declarations import at, line_of
+from hookline_registry.declarations import at, line_of, unmet
 from hookline_registry.discovery import InstalledPlugin, find
 from hookline_registry.exceptions import BrokenPluginError, RegistryError
 from hookline_registry.isolation import Failure, isolate
@@ -17,12 +16,12 @@ from hookline_registry.loading import (
     import_value,
     in_working_directory,
 )
-from hookline_registry.requirements import unmet
 from hookline_registry.validation import (
     class_returned,
     hook_names,
     makes_class,
     refuse_unmarked,
+    returned_class,
     validate,
 )
 

@@ -7,14 +7,19 @@ is told the same of a mistake: what it is, in which line, and what to write inst
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from types import FunctionType, ModuleType
+from dis import Instruction, get_instructions
+from types import CodeType, FunctionType, ModuleType
 
 import pluggy
 
-from hookline_registry.bytecode import returned_class, returned_text, taken
 from hookline_registry.declarations import at, line_of
 from hookline_registry.isolation import Failure, isolate
 from hookline_registry.spelling import closest
+
+Place = tuple[str, int | None]
+"""A file and a line."""
+
+_TEXT = frozenset({"BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE"})
 
 
 def validate(project: str, hookspecs: ModuleType, plugin: object) -> None:
@@ -61,6 +66,18 @@ def refuse_unmarked(project: str, hookspecs: ModuleType, plugin: object) -> None
                 f"{hook!r} has a hook's name and lacks the marker @hookimpl: write "
                 f"`@hookimpl` above it{line_of(function)}",
             )
+
+
+def returned_class(function: Callable[..., object]) -> tuple[type, Place] | None:
+    """Returns the class that a function returns as far as its code tells, uncalled."""
+    if not isinstance(function, FunctionType):
+        return None
+    for value, place in _returned(function.__code__):
+        if value.opname == "LOAD_GLOBAL":
+            found = function.__globals__.get(value.argval)
+            if isinstance(found, type):
+                return found, place
+    return None
 
 
 class _Validation:
@@ -140,11 +157,11 @@ class _Validation:
         if instead is None or not isinstance(plain, FunctionType):
             return
         owner = plugin if isinstance(plugin, type) else type(plugin)
-        for name in taken(plain):
+        for name in _taken(plain):
             handler = inspect.getattr_static(owner, name, plain.__globals__.get(name))
             if not isinstance(handler, FunctionType):
                 continue
-            if (place := returned_text(handler)) is not None:
+            if (place := _returned_text(handler)) is not None:
                 raise self._error(
                     plugin,
                     f"{handler.__name__} returns str, and {hook} hands it over: write "
@@ -185,3 +202,35 @@ def _own_function(plugin: object, name: str) -> FunctionType | None:
     owner = plugin if isinstance(plugin, type) else type(plugin)
     static = inspect.getattr_static(owner, name, None)
     return static if inspect.isfunction(static) else None
+
+
+def _returned_text(function: FunctionType) -> Place | None:
+    """Returns where a function returns text, or is declared to."""
+    for value, place in _returned(function.__code__):
+        if value.opname in _TEXT or (isinstance(value.argval, str) and _const(value)):
+            return place
+    if function.__annotations__.get("return") in (str, "str"):
+        return function.__code__.co_filename, function.__code__.co_firstlineno
+    return None
+
+
+def _taken(function: FunctionType) -> Iterator[str]:
+    """Yields the names of what a function takes and does not call."""
+    for each in get_instructions(function.__code__):
+        is_called = "NULL" in each.argrepr
+        if each.opname in ("LOAD_ATTR", "LOAD_GLOBAL") and not is_called:
+            yield each.argval
+
+
+def _const(value: Instruction) -> bool:
+    return value.opname in ("LOAD_CONST", "RETURN_CONST")
+
+
+def _returned(code: CodeType) -> Iterator[tuple[Instruction, Place]]:
+    before: Instruction | None = None
+    for each in get_instructions(code):
+        value = each if each.opname == "RETURN_CONST" else before
+        if each.opname in ("RETURN_VALUE", "RETURN_CONST") and value is not None:
+            line = value.positions.lineno if value.positions else None
+            yield value, (code.co_filename, line)
+        before = each

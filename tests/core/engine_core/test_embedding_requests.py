@@ -110,10 +110,8 @@ def test_a_sentence_model_sets_its_pooling(tmp_path: Path) -> None:
 
     found = pooling_facts(EngineConfig(model=ModelConfig(model=folder)))
     both = pooling_facts(
-        EngineConfig(
-            model=ModelConfig(model=folder, convert=Convert.EMBED),
-            pooler={"pooling_type": "MEAN", "normalize": False},
-        )
+        EngineConfig(model=ModelConfig(model=folder, convert=Convert.EMBED)),
+        {"pooling_type": "MEAN", "normalize": False},
     )
     alone = ModelConfig(model=folder, runner=Runner.GENERATE)
 

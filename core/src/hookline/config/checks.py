@@ -73,5 +73,6 @@ def refuse_unknown(
     names = list(known)
     for name in given:
         if name not in names:
-            detail = f"{whose} has no option {name!r}; it has {', '.join(names)}"
+            there = ", ".join(names) or "none"
+            detail = f"{whose} has no option {name!r}; it has {there}"
             raise ConfigError(option, f"{detail}{did_you_mean(name, names)}")

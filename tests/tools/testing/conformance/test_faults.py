@@ -12,7 +12,7 @@ from hookline.config import EngineConfig, ObserverConfig
 from hookline.exceptions import ConfigError
 from hookline.frontend.observation import Observers
 from hookline.plugins.kinds import KINDS
-from hookline_registry import RegistryError
+from hookline_registry import PLUGINS_VARIABLE, RegistryError
 from hookline_server.cli import main
 from hookline_testing.conformance import ConformanceError, assert_conforms, faults_of
 from hookline_testing.kit.project import kind_of, write_package
@@ -220,10 +220,28 @@ SUITE = [
     (
         "tap",
         Mistake(
-            "self._num_outputs += 1",
+            "self._num_steps += 1",
             "raise KeyError(2)",
             "raise KeyError",
-            "output raised KeyError: 2",
+            "computed raised KeyError: 2",
+        ),
+    ),
+    (
+        "tap",
+        Mistake(
+            "del at, plan, result",
+            "del at, plan\n        result.tokens.clear()",
+            "class MineTap",
+            "it changes what the engine says",
+        ),
+    ),
+    (
+        "tap",
+        Mistake(
+            'text = "engine',
+            'assert error is None\n        text = "engine',
+            "assert error",
+            "close, after an error of the engine, raised AssertionError",
         ),
     ),
     (
@@ -284,8 +302,10 @@ def test_a_mistake_is_told_alike_everywhere(
     site: PluginSite,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A server that starts, the doctor and the suite name the line and the cure."""
+    monkeypatch.setenv(PLUGINS_VARIABLE, "mine")  # the doctor imports no others
     file = changed(tmp_path, "logger", mistake, site)
     places = lines_with(file, mistake.line)
     config = EngineConfig(observers=ObserverConfig(stat_loggers=("mine",)))
@@ -360,9 +380,12 @@ def test_an_undeclared_option_ends_the_start(site: PluginSite, tmp_path: Path) -
 
 
 def test_a_group_of_no_kind_is_listed(
-    site: PluginSite, capsys: pytest.CaptureFixture[str]
+    site: PluginSite,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An entry point that nobody asks for is told, with the groups there are."""
+    monkeypatch.setenv(PLUGINS_VARIABLE, "stray")  # the doctor imports no others
     site.install("stray", "x = 1", group="hookline.gadgets")
 
     assert main(["plugins", "doctor"]) == 1

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hookline.plugins.kinds import KINDS
-from hookline_registry import PluginKind
+from hookline.config import EngineConfig
+from hookline.config.extensions import DRAFTING
+from hookline.exceptions import ConfigError
+from hookline.payloads import ExtensionContext
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import EXTENSION, KINDS
+from hookline_registry import PluginKind, installed
 from hookline_server.cli import main
 from hookline_testing.conformance import assert_conforms, faults_of
 from hookline_testing.kit.project import TEMPLATES, files_of
@@ -113,6 +118,22 @@ def test_without_the_templates_it_says_what_to_install(
 def test_our_own_plugins_conform(kind: str, name: str) -> None:
     """What authors are asked for, Hookline's own plugins do."""
     assert_conforms(kind, name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        each.name
+        for each in installed(EXTENSION.group)
+        if each.name != DRAFTING  # has its method's plugin refuse them
+    ],
+)
+def test_our_extensions_refuse_an_unknown_option(name: str) -> None:
+    """A mistyped option of `--extension-config` or of a feature's own is an error."""
+    context = ExtensionContext(config=EngineConfig(), options={"no_such_option": 1})
+
+    with pytest.raises(ConfigError, match=r"no_such_option|unknown key"):
+        call_plugin(EXTENSION, name, context, option=name)
 
 
 @pytest.mark.slow

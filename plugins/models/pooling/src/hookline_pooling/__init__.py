@@ -16,7 +16,7 @@ def create_extension(context: ExtensionContext) -> object | None:
     from hookline_pooling.extension import PoolingExtension  # noqa: PLC0415
     from hookline_pooling.sentence import pooling_facts  # noqa: PLC0415
 
-    facts = pooling_facts(context.config)
+    facts = pooling_facts(context.config, context.options)
     return None if facts is None else PoolingExtension(facts)
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from hookline.config import Convert, EngineConfig, Runner
 from hookline.exceptions import ConfigError, ModelLoadError
+from hookline.frozen import EMPTY
 from hookline.model_description import find_folder, read_object
 from hookline_pooling.config import PoolerConfig
 from hookline_pooling.facts import PoolingFacts
@@ -23,17 +24,24 @@ _MODES: Mapping[str, PoolingType] = {
 _SIZES = ("hidden_size", "n_embd", "d_model")
 
 
-def pooling_facts(config: EngineConfig) -> PoolingFacts | None:
+def pooling_facts(
+    config: EngineConfig, options: Mapping[str, object] = EMPTY
+) -> PoolingFacts | None:
     """Returns how the configured engine pools; None if it does not embed.
 
     A folder with the files of Sentence Transformers is a model that only embeds,
     unless an option says otherwise.
+
+    Args:
+        config: The engine's configuration.
+        options: Those of the extension.
 
     Raises:
         ConfigError: Options do not fit each other or the model.
         ModelLoadError: A description is damaged, or has a pooling that is not
             supported.
     """
+    given = PoolerConfig.from_mapping(options)
     model = config.model
     folder = find_folder(model.model)
     is_sentence_model = (folder / _MODULES).is_file()
@@ -52,13 +60,17 @@ def pooling_facts(config: EngineConfig) -> PoolingFacts | None:
             "convert", "none contradicts runner pooling: a decoder embeds by converting"
         )
     found = _of_folder(model.model, folder) if is_sentence_model else PoolerConfig()
-    return _facts(config, folder, found, is_alone=is_alone)
+    return _facts(config, folder, (given, found), is_alone=is_alone)
 
 
 def _facts(
-    config: EngineConfig, folder: Path, found: PoolerConfig, *, is_alone: bool
+    config: EngineConfig,
+    folder: Path,
+    configs: tuple[PoolerConfig, PoolerConfig],
+    *,
+    is_alone: bool,
 ) -> PoolingFacts:
-    given = PoolerConfig.from_mapping(config.pooler or {})
+    given, found = configs
     described = read_object(config.model.model, folder / "config.json")
     inner = described.get("text_config")
     size = _hidden_size(

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hookline.config.extensions import PIPELINE
+from hookline.config.checks import refuse_unknown
+from hookline.config.extensions import OPTION, PIPELINE
 from hookline.engine.scheduler.extension import SchedulerSide
 from hookline.engine.scheduler.plan_builder import PlanBuilder, Share
 from hookline.engine.scheduler.request_queues import RequestQueues
@@ -48,7 +49,8 @@ NEW_TOKENS = Section(PIPELINE, NewTokens)
 
 @hookimpl
 def create_extension(context: ExtensionContext) -> object:
-    """Makes the extension, which has no options."""
+    """Makes the extension; `ConfigError` for an option, as it has none."""
+    refuse_unknown(PIPELINE, OPTION, context.options, ())
     return PipelineExtension(context)
 
 

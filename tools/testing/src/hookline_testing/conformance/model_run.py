@@ -1,7 +1,7 @@
 """A run of requests by an engine that a plugin takes part in."""
 
 from hookline import LLM, EngineConfig, SamplingParams
-from hookline.config import ExecutorConfig, ModelConfig, SchedulerConfig
+from hookline.config import ExecutorConfig, Kernels, ModelConfig, SchedulerConfig
 from hookline_registry import Failure
 from hookline_testing.conformance.subject import Subject
 
@@ -17,13 +17,15 @@ def run(
 ) -> None:
     """Generates texts by an engine in this process; what goes wrong is a fault.
 
+    torch computes: a plugin's test should not wait for kernels to be compiled.
+
     Args:
         subject: The plugin.
         executor: Name of the executor.
         given: Further fields of the engine's configuration.
     """
     config = EngineConfig(
-        executor=ExecutorConfig(name=executor),
+        executor=ExecutorConfig(name=executor, kernels=Kernels.TORCH),
         model=ModelConfig(model="demo"),
         scheduler=SchedulerConfig(max_num_seqs=4, max_num_batched_tokens=64),
         **given,  # type: ignore[arg-type]
