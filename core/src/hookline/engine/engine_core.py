@@ -66,12 +66,9 @@ class EngineCore:
         sleep_level: Memory that is released while it sleeps; None while it is awake.
         has_ranks: Whether other processes compute its steps.
         check: Raises `RankError` if the executor can compute no more steps.
-        sharing: Computes its steps, if ranks or engines share its model in whole parts;
-            None otherwise.
+        sharing: Computes its steps if whole parts of its model are shared; or None.
         tap: Sees each step; None if nothing listens.
     """
-
-    tap: "Tap | None" = None
 
     def __init__(
         self,
@@ -106,6 +103,7 @@ class EngineCore:
         self._in_flight: deque[StepInFlight] = deque()
         self._last_executed = clock.now()
         self.sleep_level: SleepLevel | None = None
+        self.tap: Tap | None = None
         self._evictions = parts.cache.pool.evictions
         self._scheduler = Scheduler(
             config.scheduler, parts, max_model_len=shape.max_model_len

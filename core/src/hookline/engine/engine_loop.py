@@ -48,8 +48,7 @@ class EngineLoop:
         self._sleep = SleepControl(core)
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()
-        self._changed = ""
-        self._due = ""
+        self._changed = self._due = ""
         self._has_stepped = False
         self._pause = SHORTEST_PAUSE
         self._replies_to_state: list[Reply] = []
@@ -70,8 +69,7 @@ class EngineLoop:
                 self._reply_with_state("sleep", reply)
             messages = self._run(receive, 0.0 if self._replies else timeout_seconds)
             if self._replies:
-                messages = [*messages, *self._replies]
-                self._replies = []
+                messages, self._replies = [*messages, *self._replies], []
             if self._tap is not None:
                 for each in messages:
                     self._tap.output(self.core.clock.now(), each)
@@ -107,8 +105,7 @@ class EngineLoop:
         return []
 
     def _step(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
-        self._changed = "idle"
-        self._has_stepped = True
+        self._changed, self._has_stepped = "idle", True
         output = self.core.step()
         if output.cause != WAIT:
             self._pause = SHORTEST_PAUSE
