@@ -130,8 +130,7 @@ class EngineLoop:
 
     def _state(self, cause: str) -> list[EngineMessage]:
         self._last_state = self.core.clock.now()
-        self._changed = self._due = ""
-        self._has_stepped = False
+        self._changed, self._due, self._has_stepped = "", "", False
         replies, self._replies_to_state = self._replies_to_state, []
         self.core.expire()  # an engine that sleeps plans no steps
         return [self.core.report(cause), *replies]
