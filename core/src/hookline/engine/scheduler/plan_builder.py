@@ -68,14 +68,12 @@ class PlanBuilder:
         budget: Number of tokens left.
         entries: The requests' parts.
         admitted: Those of the requests that join the batch.
-        obstacle: Why no more do.
     """
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.entries: list[Entry] = []
         self.admitted: list[Request] = []
-        self.obstacle = Obstacle.NONE
 
     def add(self, request: Request, num_tokens: int, blocks: Sequence[int]) -> None:
         self.entries.append(Entry(request, num_tokens, blocks))
@@ -99,7 +97,11 @@ class PlanBuilder:
                 return
 
     def plan(
-        self, step: int, released: Sequence[int], sections: Sections = NO_SECTIONS
+        self,
+        step: int,
+        released: Sequence[int],
+        sections: Sections = NO_SECTIONS,
+        obstacle: Obstacle = Obstacle.NONE,
     ) -> StepPlan:
         """Returns the plan of all entries.
 
@@ -107,6 +109,7 @@ class PlanBuilder:
             step: Number of the step.
             released: Requests that have left the batch since the last plan.
             sections: What extensions add.
+            obstacle: Why no more requests join the batch.
         """
         entries = self.entries
         if any(entry.num_tokens > 1 for entry in entries):
@@ -136,7 +139,7 @@ class PlanBuilder:
             decode_tokens=sum(num_tokens) - prefill_tokens,
             context_tokens=context,
             attention_pairs=pairs,
-            obstacle=self.obstacle,
+            obstacle=obstacle,
         )
         return StepPlan(
             step=step,

@@ -137,16 +137,18 @@ class Scheduler:
             computed = entry.request.num_computed_tokens + entry.num_tokens
             self._cache.cache_full_blocks(entry.request, computed)
         if has_preempted:
-            builder.obstacle = Obstacle.KV_BLOCKS
+            obstacle = Obstacle.KV_BLOCKS
         elif queues.waiting.requests and self.is_held:
-            builder.obstacle = Obstacle.SLEEP
+            obstacle = Obstacle.SLEEP
         elif queues.waiting.requests:
-            builder.obstacle = self._admission.admit(
+            obstacle = self._admission.admit(
                 self._lifecycle, builder, share, last_ended=self._last_ended, now=now
             )
-        if queues.held.counts and not builder.obstacle:
-            builder.obstacle = Obstacle.GATE
-        self.obstacle = builder.obstacle
+        else:
+            obstacle = Obstacle.NONE
+        if queues.held.counts and not obstacle:
+            obstacle = Obstacle.GATE
+        self.obstacle = obstacle
         builder.budget += self._whole.tokens - share.tokens
         if drafts := self._lifecycle.drafts:
             plan_drafts(drafts, builder, self._cache, self._max_model_len)
@@ -160,7 +162,7 @@ class Scheduler:
         sections = NO_SECTIONS
         if self._extensions.plans:
             sections = self._extensions.planned(builder)
-        plan = builder.plan(self._steps, released, sections)
+        plan = builder.plan(self._steps, released, sections, self.obstacle)
         for entry in builder.entries:
             self._lifecycle.planned(entry, self._steps)
         if self._batches is not None:

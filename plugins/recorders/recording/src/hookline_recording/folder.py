@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hookline_host.folders import make_private, temporary_parents
+from hookline_processes.private_files import open_private
 from hookline_recording.reading import FRONT_END, RING, front_ends_of, read_header
 from hookline_recording.schema import HEADER_BYTES, Header
 
@@ -86,8 +87,7 @@ def save(ring: Path, target: Path) -> None:
     """
     part = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with ring.open("rb") as source, part.open("xb") as copy:
-            part.chmod(0o600)
+        with ring.open("rb") as source, open_private(part) as copy:
             end = 0
             while chunk := source.read(_CHUNK):
                 if content := len(chunk.rstrip(b"\0")):

@@ -275,14 +275,6 @@ class Recording:
             and client_id in (request.facts.client_id, request.facts.response_id)
         ]
 
-    def wall_at(self, at: int) -> int:
-        """Returns the wall clock of a moment of the monotonic clock, ns."""
-        wall, monotonic = self.header.wall, self.header.monotonic
-        for each in self.states:
-            if each.wall and each.clock_at <= at:
-                wall, monotonic = each.wall, each.clock_at
-        return wall + at - monotonic
-
 
 def obstacle_name(index: int) -> str:
     """Returns an obstacle's name; empty if it is newer than this reader."""

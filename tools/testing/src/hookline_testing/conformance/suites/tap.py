@@ -6,7 +6,7 @@ from typing import cast
 from hookline.engine.commands import Add, Command, EngineMessage
 from hookline.engine.engine_core import EngineCore
 from hookline.engine.engine_loop import EngineLoop
-from hookline.engine_setup.taps import Tap, TapContext
+from hookline.engine.tap import Tap, TapContext
 from hookline_registry import Failure, as_one
 from hookline_testing.conformance.subject import Subject
 from hookline_testing.conformance.watched import Watched
