@@ -1,0 +1,291 @@
+"""Makes accounts of requests from a recording."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from hookline_insight.account import Account, Cause, Piece, Share
+from hookline_insight.activity import Activities, Activity, Span
+from hookline_insight.company import size_of, weights
+from hookline_insight.costs import FittedCosts, apportion
+from hookline_insight.taken_time import taken_times
+from hookline_insight.waits import Obstructions
+from hookline_metrics.slo import Phase
+from hookline_recording import RecordedRequest, RecordedStep, Recording
+
+
+
+class _State(NamedTuple):
+    """A span of a request's life in the engine."""
+
+    begin: int
+    end: int
+    name: str
+    since: int
+
+
+class Explainer:
+    """Explains the requests of one recording.
+
+    Attributes:
+        recording: The recording.
+        until: Where it ends: its last moment, or now if its engine lives, ns.
+    """
+
+    def __init__(self, recording: Recording, now: int | None = None) -> None:
+        """Reads a recording.
+
+        Args:
+            recording: The recording.
+            now: The monotonic clock, if the engine lives on this machine, ns.
+        """
+        self.recording = recording
+        records = recording.records
+        self.begin = records[0].at if records else 0
+        last = max((each.at for each in records[-64:]), default=0)
+        self.until = last if now is None else max(now, last)
+
+    @property
+    def steps(self) -> Sequence[RecordedStep]:
+        return self.recording.steps
+
+    @cached_property
+    def activities(self) -> Activities:
+        """What the engine did at each moment."""
+        return Activities(self.steps, self.begin, self.until)
+
+    @cached_property
+    def costs(self) -> FittedCosts:
+        """What its steps cost."""
+        return FittedCosts(
+            (size_of(self.steps[span.step]), span.end - span.begin)
+            for span in self.activities
+            if span.activity is Activity.EXECUTE and span.step is not None
+            if self.steps[span.step].computed is not None
+        )
+
+    @cached_property
+    def obstructions(self) -> Obstructions:
+        """Why requests were not admitted."""
+        return Obstructions(self.recording)
+
+    @cached_property
+    def _durations(self) -> dict[int, int]:
+        return {
+            span.step: span.end - span.begin
+            for span in self.activities
+            if span.activity is Activity.EXECUTE and span.step is not None
+        }
+
+    @cached_property
+    def _taken(self) -> dict[int, float]:
+        return taken_times(self.steps, self._durations, self.costs)
+
+    def find(self, name: str) -> list[int]:
+        """Returns the requests that a client or the engine calls so, oldest first."""
+        found = self.recording.find_request(name)
+        if not found and name.isascii() and name.isdecimal():
+            number = int(name)
+            found = [number] if number in self.recording.requests else []
+        return found
+
+    def account(self, request_id: int) -> Account:
+        """Explains a request of the recording.
+
+        Raises:
+            KeyError: It has none of that id.
+        """
+        request = self.recording.requests[request_id]
+        states = list(self._states(request))
+        end = states[-1].end if states else self.until
+        begin = states[0].begin if states else end
+        first_token = self._first_token_at(request_id, request)
+        pieces = []
+        for state in states:
+            cuts = [state.begin, state.end]
+            if first_token is not None and state.begin < first_token < state.end:
+                cuts.insert(1, first_token)
+            for cut in pairwise(cuts):
+                is_decoding = first_token is not None and cut[0] >= first_token
+                pieces += self._pieces(request_id, state, cut, is_decoding=is_decoding)
+        return Account(
+            request_id=request_id,
+            engine_index=self.recording.header.engine_index,
+            facts=request.facts,
+            begin=begin,
+            end=end,
+            first_token_at=first_token,
+            finished=request.finished,
+            output_tokens=self._output_tokens(request_id, request),
+            preemptions=tuple(
+                (each.cause, each.beneficiary_id) for each in request.preempted
+            ),
+            pieces=tuple(each for each in pieces if each.end > each.begin),
+            is_whole=request.facts is not None
+            and not any(state.name == "unknown" for state in states),
+            is_fitted=self.costs.is_fitted,
+        )
+
+    # -- the states of a request ---------------------------------------------------
+
+    def _states(self, request: RecordedRequest) -> Iterator[_State]:
+        """Yields what a request was, from its arrival to its end, without a gap."""
+        marks = sorted(self._marks(request), key=lambda mark: mark[0])
+        if not marks:
+            return
+        ends_at = self.until
+        if request.finished is not None:
+            ends_at = max(self._told_at(request), request.finished.at)
+        since = marks[0][0]
+        for (at, name), (after, _) in pairwise([*marks, (ends_at, "")]):
+            if name in ("queue", "preempted"):
+                since = at
+            if after > at:
+                yield _State(at, after, name, since)
+
+    def _marks(self, request: RecordedRequest) -> Iterator[tuple[int, str]]:
+        facts = request.facts
+        if facts is not None:
+            is_lost = request.queued_at is None and facts.at < self.begin
+            yield facts.at, "unknown" if is_lost else "intake"
+        if request.queued_at is not None:
+            yield request.queued_at, "queue"
+        for scheduled in request.scheduled:
+            yield scheduled.at, "run"
+        if not request.scheduled and request.steps:
+            yield self._began(request.steps[0]), "run"
+        for preempted in request.preempted:
+            yield preempted.at, "preempted"
+        if request.finished is not None:
+            yield request.finished.at, "emission"
+
+    def _began(self, number: int) -> int:
+        step = self._step_of(number)
+        if step.published is not None:
+            return step.published.started_at
+        return step.planned.at if step.planned is not None else self.begin
+
+    def _step_of(self, number: int) -> RecordedStep:
+        index = bisect_left(self.steps, number, key=lambda step: step.number)
+        return self.steps[index]
+
+    def _told_at(self, request: RecordedRequest) -> int:
+        """Returns when the output with a request's end was sent."""
+        assert request.finished is not None
+        states = self.recording.states
+        index = bisect_left(states, request.finished.at, key=lambda each: each.at)
+        for state in states[index : index + 4]:
+            if state.events and request.finished in state.events.finished:
+                return state.at
+        return request.finished.at
+
+    def _first_token_at(self, request_id: int, request: RecordedRequest) -> int | None:
+        if not request.scheduled or request.scheduled[0].is_resumed:
+            return None
+        for number in request.steps:
+            step = self._step_of(number)
+            if step.computed is not None and step.sampled.get(request_id, 0):
+                return step.computed.at
+        return None
+
+    def _output_tokens(self, request_id: int, request: RecordedRequest) -> int:
+        if request.finished is not None:
+            return request.finished.output_tokens
+        return sum(
+            self._step_of(number).sampled.get(request_id, 0)
+            for number in request.steps
+        )
+
+    # -- what its time went to -------------------------------------------------------
+
+    def _pieces(
+        self, request_id: int, state: _State, cut: tuple[int, int], *, is_decoding: bool
+    ) -> Iterator[Piece]:
+        begin, end = cut
+        if state.name == "run":
+            phase = Phase.DECODE if is_decoding else Phase.PREFILL
+            for span in self.activities.within(begin, end):
+                yield self._run(request_id, span, phase)
+        elif state.name in ("queue", "preempted"):
+            phase = Phase.QUEUE if state.name == "queue" else Phase.PREEMPTED
+            yield from self._waits(request_id, state, cut, phase)
+        else:
+            cause = {
+                "intake": Cause.INTAKE,
+                "emission": Cause.EMISSION,
+                "unknown": Cause.OVERWRITTEN,
+            }[state.name]
+            known = None if cause is Cause.OVERWRITTEN else Phase.FRONT_END
+            yield Piece(begin, end, known, None, (Share(cause, end - begin),))
+
+    def _waits(
+        self, request_id: int, state: _State, cut: tuple[int, int], phase: Phase
+    ) -> Iterator[Piece]:
+        """Yields what a request waited for, as that changed from plan to plan."""
+        begin, end = cut
+        transfers = [
+            scheduled.waited
+            for scheduled in self.recording.requests[request_id].scheduled
+            if scheduled.waited is not None
+        ]
+        moments = {begin, end, *self.obstructions.moments(begin, end)}
+        moments.update(at for each in transfers for at in each if begin < at < end)
+        for start, stop in pairwise(sorted(moments)):
+            if any(first <= start and stop <= last for first, last in transfers):
+                shares = [Share(Cause.TRANSFER, stop - start)]
+            else:
+                shares = self.obstructions.shares(state.since, start, stop)
+            yield Piece(start, stop, phase, None, tuple(shares))
+
+    def _run(self, request_id: int, span: Span, phase: Phase) -> Piece:
+        """Shares out a span in which a request was in the batch."""
+        length = span.end - span.begin
+        if span.activity is Activity.UNKNOWN:
+            share = Share(Cause.OVERWRITTEN, length)
+            return Piece(span.begin, span.end, phase, None, (share,))
+        step = None if span.step is None else self.steps[span.step]
+        number = None if step is None else step.number
+        if span.activity is not Activity.EXECUTE or step is None:
+            share = Share(Cause.ENGINE, length)
+            return Piece(span.begin, span.end, phase, number, (share,))
+        if request_id not in step.request_tokens:
+            shares = self._without(request_id, step, length)
+            return Piece(span.begin, span.end, phase, number, shares)
+        assert span.step is not None
+        rows = weights(
+            step,
+            request_id,
+            self.costs,
+            self._durations.get(span.step, length),
+            self._taken.get(span.step, 0.0),
+            is_resumed=self._is_resumed(request_id, step),
+        )
+        parts = apportion(length, [row.weight for row in rows])
+        found = tuple(
+            Share(row.cause, ns, row.request_id, row.amount)
+            for row, ns in zip(rows, parts, strict=True)
+            if ns
+        )
+        return Piece(span.begin, span.end, phase, number, found)
+
+    def _without(
+        self, request_id: int, step: RecordedStep, length: int
+    ) -> tuple[Share, ...]:
+        """Blames a step that a request of the batch was not in."""
+        if not step.request_tokens:
+            return (Share(Cause.OVERWRITTEN, length),)
+        first = next(iter(self.recording.requests[request_id].steps), 0)
+        is_early = step.number < first  # it was in flight when the request came
+        cause = Cause.STEP if is_early else Cause.LEFT_OUT
+        largest = max(step.request_tokens, key=step.request_tokens.__getitem__)
+        return (Share(cause, length, largest, step.request_tokens[largest]),)
+
+    def _is_resumed(self, request_id: int, step: RecordedStep) -> bool:
+        """Whether a request computes what it had computed before a preemption."""
+        request = self.recording.requests[request_id]
+        if step.planned is None:
+            return False
+        before = [each for each in request.scheduled if each.at <= step.planned.at]
+        return bool(before) and before[-1].is_resumed

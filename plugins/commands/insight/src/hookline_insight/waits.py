@@ -1,0 +1,105 @@
+"""Why requests were not admitted at each moment, and who held what they needed."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from hookline_insight.account import Cause, Share
+from hookline_insight.company import HeldBlocks, Holders, most
+from hookline_insight.costs import apportion
+from hookline_recording import RecordedStep, Recording
+from hookline_recording.schema import OBSTACLES
+
+
+class Obstruction(NamedTuple):
+    """Why a plan admitted no more requests.
+
+    Attributes:
+        since: Begin of planning: who comes later was not considered.
+        at: When the plan was there, ns.
+        index: Index of its step.
+    """
+
+    since: int
+    at: int
+    obstacle: str
+    index: int
+
+
+class Obstructions:
+    """What kept requests from being admitted, in the order of time."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._steps: Sequence[RecordedStep] = recording.steps
+        self._held = HeldBlocks(self._steps)
+        self._states = recording.states
+        self._states_at = [each.at for each in self._states]
+        self._all = list(_obstructions(self._steps))
+        self._times = [each.at for each in self._all]
+        self._requests = recording.requests
+
+    def moments(self, begin: int, end: int) -> list[int]:
+        """Returns the moments within an interval at which a plan changed the reason."""
+        first, last = (bisect_right(self._times, at) for at in (begin, end - 1))
+        return self._times[first:last]
+
+    def shares(self, queued_at: int, begin: int, end: int) -> list[Share]:
+        """Tells what a request that waits has waited for, without a plan in between."""
+        length = end - begin
+        at = bisect_right(self._times, begin) - 1
+        if at < 0 or self._all[at].since < queued_at:
+            index = self._all[at].index if at >= 0 else None
+            return self._in_flight(index, length)
+        last = self._all[at]
+        gate = self._gate(begin)
+        if last.obstacle == Cause.GATE or (not last.obstacle and gate):
+            return [Share(Cause.GATE, length, None, 0, gate)]
+        if not last.obstacle:
+            return [Share(Cause.ENGINE, length)]
+        return _divided(Cause(last.obstacle), self._holders(last), length)
+
+    def _in_flight(self, index: int | None, length: int) -> list[Share]:
+        """Has a request wait for the step that was computed when it came."""
+        step = None if index is None else self._steps[index]
+        if step is None or step.computed is None and step.planned is None:
+            return [Share(Cause.ENGINE, length)]
+        return _divided(Cause.STEP, most(step.request_tokens), length)
+
+    def _holders(self, last: Obstruction) -> Holders:
+        step = self._steps[last.index]
+        if last.obstacle == Cause.KV_BLOCKS:
+            return most(self._held.after(last.index))
+        if last.obstacle in (Cause.TOKEN_BUDGET, Cause.SHARE):
+            return most(step.request_tokens)
+        if last.obstacle == Cause.BATCH_SLOTS:
+            return most(dict.fromkeys(step.request_ids or (), 1))
+        return ()
+
+    def _gate(self, at: int) -> str:
+        """Returns the name of the gate at which most requests stood aside then."""
+        index = bisect_right(self._states_at, at)
+        held = self._states[index - 1].held if index else None
+        return max(held, key=held.__getitem__) if held else ""
+
+
+def _obstructions(steps: Sequence[RecordedStep]) -> Iterator[Obstruction]:
+    for index, step in enumerate(steps):
+        if (planned := step.planned) is None:
+            continue
+        since = planned.at
+        if step.published is not None:
+            since = step.published.started_at
+        known = planned.obstacle < len(OBSTACLES)
+        obstacle = OBSTACLES[planned.obstacle] if known else ""
+        yield Obstruction(since, planned.at, obstacle, index)
+
+
+def _divided(cause: Cause, holders: Holders, length: int) -> list[Share]:
+    """Divides a wait among those who hold what is waited for."""
+    if not holders:
+        return [Share(cause, length)]
+    parts = apportion(length, [float(amount) for _, amount in holders])
+    return [
+        Share(cause, ns, request_id, amount)
+        for (request_id, amount), ns in zip(holders, parts, strict=True)
+    ]
