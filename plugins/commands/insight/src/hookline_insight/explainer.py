@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from hookline_insight.account import Account, Cause, Piece, Share
 from hookline_insight.activity import Activities, Activity, Span
-from hookline_insight.company import size_of, weights
+from hookline_insight.company import most, size_of, weights
 from hookline_insight.costs import FittedCosts, apportion
 from hookline_insight.taken_time import taken_times
-from hookline_insight.waits import Obstructions
+from hookline_insight.waits import Obstructions, divided
 from hookline_metrics.slo import Phase
 from hookline_recording import RecordedRequest, RecordedStep, Recording
 
@@ -234,10 +234,27 @@ class Explainer:
         moments.update(at for each in transfers for at in each if begin < at < end)
         for start, stop in pairwise(sorted(moments)):
             if any(first <= start and stop <= last for first, last in transfers):
-                shares = [Share(Cause.TRANSFER, stop - start)]
+                shares: list[Share] | None = [Share(Cause.TRANSFER, stop - start)]
             else:
                 shares = self.obstructions.shares(state.since, start, stop)
-            yield Piece(start, stop, phase, None, tuple(shares))
+            if shares is None:
+                for span in self.activities.within(start, stop):
+                    yield self._before_plan(span, phase)
+            else:
+                yield Piece(start, stop, phase, None, tuple(shares))
+
+    def _before_plan(self, span: Span, phase: Phase) -> Piece:
+        """Has a request that has just come wait for what the engine does then."""
+        begin, end, activity, index = span
+        if activity is Activity.UNKNOWN:
+            shares = [Share(Cause.OVERWRITTEN, end - begin)]
+        elif activity is Activity.EXECUTE and index is not None:
+            step = self.steps[index]
+            shares = divided(Cause.STEP, most(step.request_tokens), end - begin)
+            return Piece(begin, end, phase, step.number, tuple(shares))
+        else:
+            shares = [Share(Cause.ENGINE, end - begin)]
+        return Piece(begin, end, phase, None, tuple(shares))
 
     def _run(self, request_id: int, span: Span, phase: Phase) -> Piece:
         """Shares out a span in which a request was in the batch."""

@@ -27,6 +27,8 @@ def paths_of(source: str | None) -> list[Path]:
         return [Path(source)]
     pid = None if source is None else int(source)
     found = [path for path, _ in folder.find_rings(pid)]
+    if not found and pid is None:
+        found = saved_paths()
     if not found:
         whose = "this user" if source is None else f"the process {source}"
         raise CommandFailedError(
@@ -34,6 +36,11 @@ def paths_of(source: str | None) -> list[Path]:
             "--flight-recorder-bytes above 0"
         )
     return found
+
+
+def saved_paths() -> list[Path]:
+    """Returns what was saved of the rings of this user, newest first."""
+    return sorted(folder.rings_folder().glob(f"*{folder.SAVED}"), reverse=True)
 
 
 def is_live(path: Path) -> bool:

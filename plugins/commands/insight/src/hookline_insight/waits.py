@@ -43,27 +43,23 @@ class Obstructions:
         first, last = (bisect_right(self._times, at) for at in (begin, end - 1))
         return self._times[first:last]
 
-    def shares(self, queued_at: int, begin: int, end: int) -> list[Share]:
-        """Tells what a request that waits has waited for, without a plan in between."""
+    def shares(self, queued_at: int, begin: int, end: int) -> list[Share] | None:
+        """Tells what a request that waits has waited for, without a plan in between.
+
+        Returns:
+            None if no plan has been made since it was queued.
+        """
         length = end - begin
         at = bisect_right(self._times, begin) - 1
         if at < 0 or self._all[at].since < queued_at:
-            index = self._all[at].index if at >= 0 else None
-            return self._in_flight(index, length)
+            return None
         last = self._all[at]
         gate = self._gate(begin)
         if last.obstacle == Cause.GATE or (not last.obstacle and gate):
             return [Share(Cause.GATE, length, None, 0, gate)]
         if not last.obstacle:
             return [Share(Cause.ENGINE, length)]
-        return _divided(Cause(last.obstacle), self._holders(last), length)
-
-    def _in_flight(self, index: int | None, length: int) -> list[Share]:
-        """Has a request wait for the step that was computed when it came."""
-        step = None if index is None else self._steps[index]
-        if step is None or step.computed is None and step.planned is None:
-            return [Share(Cause.ENGINE, length)]
-        return _divided(Cause.STEP, most(step.request_tokens), length)
+        return divided(Cause(last.obstacle), self._holders(last), length)
 
     def _holders(self, last: Obstruction) -> Holders:
         step = self._steps[last.index]
@@ -94,7 +90,7 @@ def _obstructions(steps: Sequence[RecordedStep]) -> Iterator[Obstruction]:
         yield Obstruction(since, planned.at, obstacle, index)
 
 
-def _divided(cause: Cause, holders: Holders, length: int) -> list[Share]:
+def divided(cause: Cause, holders: Holders, length: int) -> list[Share]:
     """Divides a wait among those who hold what is waited for."""
     if not holders:
         return [Share(cause, length)]

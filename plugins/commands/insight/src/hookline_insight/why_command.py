@@ -10,7 +10,7 @@ import urllib.request
 from hookline_insight.answers import answers, missing, shown
 from hookline_insight.paths import PATH
 from hookline_insight.selection import Selection, selected
-from hookline_insight.sources import explainers, is_url, paths_of
+from hookline_insight.sources import explainers, is_url, paths_of, saved_paths
 from hookline_insight.wording import safe_text
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.output import say
@@ -39,6 +39,9 @@ def run(argv: list[str]) -> int:
         return 0
     read = list(explainers(paths_of(source)))
     found = answers(request, read) if request else selected(selection, read)
+    if request is not None and not found and source is None:
+        # Its engine may have failed meanwhile.
+        found = answers(request, explainers(saved_paths()))
     if request is not None and not found:
         raise CommandFailedError(missing(request, read))
     say(shown(found, is_json=given.json, is_list=request is None))

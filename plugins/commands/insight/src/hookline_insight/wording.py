@@ -4,7 +4,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from hookline.clock import NANOSECONDS
-from hookline_insight.account import Account, Cause, Culprit, Part
+from hookline_insight.account import (
+    Account,
+    Cause,
+    Culprit,
+    Part,
+    Piece,
+    parts_of,
+)
 from hookline_insight.explainer import Explainer
 from hookline_metrics.slo import Phase
 from hookline_server.logs.redaction import in_one_line
@@ -105,10 +112,9 @@ class Words:
             head = f"{name} failed after {latency} ({safe(ended.kind)}, {tokens})"
         else:
             head = f"{name} took {latency} ({tokens})"
-        parts = [each for each in account.parts if each.ns]
-        if not parts:
+        main = _main(account)
+        if main is None:
             return f"{head}."
-        main = max(parts, key=lambda each: each.ns)
         share = f"{main.ns / account.latency:.0%}".replace("%", " %")
         return f"{head}: {share} of it {self.part(main)}{self._step(main)}."
 
@@ -199,3 +205,18 @@ class Words:
             return duration(culprit.ns)
         unit = unit.replace("tokens", "token") if culprit.amount == 1 else unit
         return f"{culprit.amount} {unit}"
+
+
+def _main(account: Account) -> Part | None:
+    """Returns what took most of a request's time, in whatever phase."""
+    causes: dict[tuple[Cause, str, Phase | None], list[Piece]] = {}
+    for piece in account.pieces:
+        for share in piece.shares:
+            # Own prompt and own tokens differ; a preempted request waits once more.
+            own = share.cause is Cause.OWN or piece.phase is Phase.PREEMPTED
+            phase = piece.phase if own else None
+            key = (share.cause, share.detail, phase)
+            only = Piece(piece.begin, piece.end, phase, piece.step, (share,))
+            causes.setdefault(key, []).append(only)
+    found = [part for pieces in causes.values() for part in parts_of(tuple(pieces))]
+    return max(found, key=lambda each: each.ns, default=None)
