@@ -9,6 +9,7 @@ from hookline_metrics.saturation.costs import CLIPPED_AT, StepCost, StepCosts
 NOISE = 1.25
 """A step that takes up to so many times as long as expected is an ordinary one."""
 _FIT_EVERY = 64
+_PASSES = 2
 
 
 class StepSize(NamedTuple):
@@ -29,10 +30,12 @@ class FittedCosts:
     def __init__(self, steps: Iterable[tuple[StepSize, int]]) -> None:
         """Fits it to the sizes of steps and their durations in ns."""
         measured = list(steps)
-        first = _fit(measured, None)
-        # Once more, with what takes far longer than expected cut off: a stall must not
-        # make all other steps seem dear.
-        fitted = _fit(measured, first.cost if first.is_fitted else None)
+        fitted = _fit(measured, None)
+        # Again, without what takes far longer than expected: a stall must not make all
+        # other steps seem dear.
+        for _ in range(_PASSES):
+            if fitted.is_fitted:
+                fitted = _fit(measured, fitted.cost)
         self.cost: StepCost = fitted.cost
         self.is_fitted = fitted.is_fitted
 
@@ -47,8 +50,8 @@ def _fit(
     costs = StepCosts()
     for number, (size, duration) in enumerate(measured, 1):
         seconds = duration / NANOSECONDS
-        if expected is not None:
-            seconds = min(seconds, CLIPPED_AT * expected.seconds(*size))
+        if expected is not None and seconds > CLIPPED_AT * expected.seconds(*size):
+            continue
         costs.add(*size, seconds)
         if number % _FIT_EVERY == 0:
             costs.fit()

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -83,6 +84,19 @@ class Explainer:
     def _taken(self) -> dict[int, float]:
         return taken_times(self.steps, self._durations, self.costs)
 
+    @cached_property
+    def _sleeps(self) -> list[tuple[int, int]]:
+        """When the engine slept."""
+        found: list[tuple[int, int]] = []
+        since: int | None = None
+        for state in self.recording.states:
+            if state.cause == "sleep" and since is None:
+                since = state.at
+            elif state.cause == "wake_up" and since is not None:
+                found.append((since, state.at))
+                since = None
+        return found if since is None else [*found, (since, self.until)]
+
     def find(self, name: str) -> list[int]:
         """Returns the requests that a client or the engine calls so, oldest first."""
         found = self.recording.find_request(name)
@@ -97,12 +111,10 @@ class Explainer:
         Raises:
             KeyError: It has none of that id.
         """
-        request = self.recording.requests[request_id]
-        states = list(self._states(request))
-        end = states[-1].end if states else self.until
-        begin = states[0].begin if states else end
-        first_token = self._first_token_at(request_id, request)
-        pieces = []
+        outline = self.outline(request_id)
+        states = self._states(self.recording.requests[request_id])
+        first_token = outline.first_token_at
+        pieces: list[Piece] = []
         for state in states:
             cuts = [state.begin, state.end]
             if first_token is not None and state.begin < first_token < state.end:
@@ -110,19 +122,32 @@ class Explainer:
             for cut in pairwise(cuts):
                 is_decoding = first_token is not None and cut[0] >= first_token
                 pieces += self._pieces(request_id, state, cut, is_decoding=is_decoding)
+        return replace(
+            outline, pieces=tuple(each for each in pieces if each.end > each.begin)
+        )
+
+    def outline(self, request_id: int) -> Account:
+        """Tells of a request what needs no shares of steps: it has no pieces.
+
+        Raises:
+            KeyError: The recording has none of that id.
+        """
+        request = self.recording.requests[request_id]
+        states = list(self._states(request))
+        end = states[-1].end if states else self.until
         return Account(
             request_id=request_id,
             engine_index=self.recording.header.engine_index,
             facts=request.facts,
-            begin=begin,
+            begin=states[0].begin if states else end,
             end=end,
-            first_token_at=first_token,
+            first_token_at=self._first_token_at(request_id, request),
             finished=request.finished,
             output_tokens=self._output_tokens(request_id, request),
             preemptions=tuple(
                 (each.cause, each.beneficiary_id) for each in request.preempted
             ),
-            pieces=tuple(each for each in pieces if each.end > each.begin),
+            pieces=(),
             is_whole=request.facts is not None
             and not any(state.name == "unknown" for state in states),
             is_fitted=self.costs.is_fitted,
@@ -225,18 +250,21 @@ class Explainer:
     ) -> Iterator[Piece]:
         """Yields what a request waited for, as that changed from plan to plan."""
         begin, end = cut
-        transfers = [
-            scheduled.waited
+        known = [
+            (*scheduled.waited, Cause.TRANSFER)
             for scheduled in self.recording.requests[request_id].scheduled
             if scheduled.waited is not None
         ]
+        known += [(*each, Cause.SLEEP) for each in self._sleeps]
         moments = {begin, end, *self.obstructions.moments(begin, end)}
-        moments.update(at for each in transfers for at in each if begin < at < end)
+        moments.update(at for each in known for at in each[:2] if begin < at < end)
         for start, stop in pairwise(sorted(moments)):
-            if any(first <= start and stop <= last for first, last in transfers):
-                shares: list[Share] | None = [Share(Cause.TRANSFER, stop - start)]
-            else:
-                shares = self.obstructions.shares(state.since, start, stop)
+            cause = _cause_within(known, start, stop)
+            shares = (
+                self.obstructions.shares(state.since, start, stop)
+                if cause is None
+                else [Share(cause, stop - start)]
+            )
             if shares is None:
                 for span in self.activities.within(start, stop):
                     yield self._before_plan(span, phase)
@@ -306,3 +334,13 @@ class Explainer:
             return False
         before = [each for each in request.scheduled if each.at <= step.planned.at]
         return bool(before) and before[-1].is_resumed
+
+
+def _cause_within(
+    known: Sequence[tuple[int, int, Cause]], begin: int, end: int
+) -> Cause | None:
+    """Returns the cause whose interval has all of another."""
+    for first, last, cause in known:
+        if first <= begin and end <= last:
+            return cause
+    return None

@@ -85,11 +85,13 @@ class Selection:
 def selected(selection: Selection, explainers: Iterable[Explainer]) -> list[Answer]:
     """Returns the accounts of the requests that are asked for, the slowest first."""
     found = [
-        (selection.order(account), Answer(account, words))
+        (selection.order(outline), request_id, explainer)
         for explainer in explainers
-        for words in (Words(explainer),)
         for request_id in explainer.recording.requests
-        if selection.has(account := explainer.account(request_id))
+        if selection.has(outline := explainer.outline(request_id))
     ]
     found.sort(key=lambda each: -each[0])
-    return [answer for _, answer in found[: selection.count]]
+    return [
+        Answer(explainer.account(request_id), Words(explainer))
+        for _, request_id, explainer in found[: selection.count]
+    ]
