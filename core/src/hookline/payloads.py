@@ -267,6 +267,10 @@ class HttpExchange:
         seconds: Time from the request's head to the last byte of the response.
         request_bytes: Size of the request body.
         response_bytes: Size of the response body.
+        client_id: The client's id of a request for the engine; empty for others.
+        begun: When its head was there, ns since the epoch.
+        first_byte_seconds: Time from then to the response's first byte.
+        unread_seconds: Time in which a streamed response waited for its client to read.
     """
 
     route: str
@@ -275,6 +279,10 @@ class HttpExchange:
     seconds: float
     request_bytes: int
     response_bytes: int
+    client_id: str = ""
+    begun: int = 0
+    first_byte_seconds: float | None = None
+    unread_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,8 @@ class Noting:
         self.commands: list[tuple[int, Command]] = []
         self.plans: list[tuple[int, StepPlan]] = []
         self.results: list[tuple[int, StepPlan, StepResult]] = []
+        self.obstacles: list[tuple[int, Obstacle]] = []
+        self.gates: list[tuple[int, int, str]] = []
         self.outputs: list[EngineMessage] = []
         self.closed: list[BaseException | None] = []
         self._fails_at = fails_at
@@ -34,6 +36,12 @@ class Noting:
 
     def planned(self, at: int, plan: StepPlan) -> None:
         self.plans.append((at, plan))
+
+    def blocked(self, at: int, obstacle: Obstacle) -> None:
+        self.obstacles.append((at, obstacle))
+
+    def gated(self, at: int, request_id: int, gate: str) -> None:
+        self.gates.append((at, request_id, gate))
 
     def computed(self, at: int, plan: StepPlan, result: StepResult) -> None:
         self.results.append((at, plan, result))

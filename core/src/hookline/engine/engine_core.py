@@ -29,7 +29,7 @@ from hookline.finish_cause import Aborted, FinishCause
 from hookline.request import GenerateRequest
 from hookline.sections import Sections
 from hookline.stats.scheduler_stats import SchedulerStats
-from hookline.stats.step_work import EvictionWork
+from hookline.stats.step_work import EvictionWork, Obstacle
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline_registry.isolation import Failure, isolate
 
@@ -53,6 +53,12 @@ class Tap(Protocol):
 
     def planned(self, at: int, plan: StepPlan) -> None:
         """Called with each plan of a step, before the executor gets it."""
+
+    def blocked(self, at: int, obstacle: Obstacle) -> None:
+        """Called when requests wait and no step can be planned: why."""
+
+    def gated(self, at: int, request_id: int, gate: str) -> None:
+        """Called when a request has to wait at a gate; empty once it need not."""
 
     def computed(self, at: int, plan: StepPlan, result: StepResult) -> None:
         """Called with each result of a step or a poll, before the engine takes it in.
@@ -100,7 +106,7 @@ class EngineCore:
         check: Raises `RankError` if the executor can compute no more steps.
         sharing: Computes its steps, if ranks or engines share its model in whole parts;
             None otherwise.
-        tap: Sees each step, if anything listens.
+        tap: Sees each step, if anything listens; for reading.
     """
 
     tap: Tap | None = None
@@ -142,6 +148,11 @@ class EngineCore:
         self._scheduler = Scheduler(
             config.scheduler, parts, max_model_len=shape.max_model_len
         )
+
+    def watch(self, tap: Tap) -> None:
+        """Has a tap see each step from now on."""
+        self.tap = tap
+        self._scheduler.watch_gates(tap.gated)
 
     # -- requests ----------------------------------------------------------------
 
@@ -217,6 +228,8 @@ class EngineCore:
         """Starts the next step; None if there is nothing to compute now."""
         started_at = self.clock.now()
         if (plan := self._scheduler.schedule(started_at)) is None:
+            if self.tap is not None and (obstacle := self._scheduler.obstacle):
+                self.tap.blocked(started_at, obstacle)
             return None
         scheduled_at = self.clock.now()
         if self.tap is not None:

@@ -42,7 +42,9 @@ class EngineLoop:
         tap: Tap | None = None,
     ) -> None:
         self.core = core
-        core.tap = self._tap = tap
+        self._tap = tap
+        if tap is not None:
+            core.watch(tap)
         self._sleep = SleepControl(core)
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()

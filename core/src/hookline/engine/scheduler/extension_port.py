@@ -54,7 +54,7 @@ class SchedulerPort:
         queues = self._lifecycle.queues
         if request not in queues.held:
             return False
-        queues.held.discard(request)
+        queues.held.release(request, now)
         queues.wait(request, now)
         return True
 

@@ -1,13 +1,13 @@
 """Saves the rings of one server, and watches whether an engine hangs."""
 
 import logging
-import os
 import threading
 import time
 from pathlib import Path
 
 from hookline.clock import NANOSECONDS
 from hookline_recording.folder import find_rings, is_live, save_in_folder
+from hookline_recording.front_end import FrontEndRing
 from hookline_recording.reading import EngineState, read_state
 from hookline_recording.schema import Header
 
@@ -37,12 +37,18 @@ def stalled_seconds(state: EngineState, header: Header, now: int) -> float:
 
 
 class Saving:
-    """Saves the rings of the engines that this process, or its parent, owns."""
+    """Saves the rings of the engines of one server."""
 
-    def __init__(self, keep: int, stall_seconds: float) -> None:
-        self._keep = keep
+    def __init__(self, owner_pid: int, keep: int, stall_seconds: float) -> None:
+        """Saves rings.
+
+        Args:
+            owner_pid: The server's process, which owns the engines.
+            keep: Number of saved recordings that are kept.
+            stall_seconds: Duration of a step from which on it is saved.
+        """
+        self._owner_pid, self._keep = owner_pid, keep
         self._stall_seconds = stall_seconds
-        self._owners = {os.getpid(), os.getppid()}
         self._lock = threading.Lock()
         self._saved_at = -LEAST_SECONDS
         self._stalled: set[tuple[Path, int]] = set()
@@ -101,9 +107,16 @@ class Saving:
             if header.engine_index == engine_index:
                 ring.unlink(missing_ok=True)
 
+    def front_end(self) -> FrontEndRing | None:
+        """Makes a ring for the front end; None if no engine of it has one."""
+        if not self._rings():
+            return None
+        try:
+            return FrontEndRing(self._owner_pid)
+        except OSError as error:
+            _log.warning("there is no flight recorder of the front end: %s", error)
+            return None
+
     def _rings(self) -> list[tuple[Path, Header]]:
-        return [
-            (ring, header)
-            for ring, header in find_rings()
-            if header.owner_pid in self._owners
-        ]
+        found = find_rings(self._owner_pid)
+        return [each for each in found if each[1].owner_pid == self._owner_pid]
