@@ -1,4 +1,4 @@
-"""A real engine on a virtual clock, recorded by the flight recorder, for staged cases."""
+"""A real engine on a virtual clock with a flight recorder, for staged cases."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import SchedulerConfig
 from hookline.config.scheduler import Policy

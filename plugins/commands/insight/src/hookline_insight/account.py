@@ -11,8 +11,14 @@ from hookline_recording.schema import Arrived, Finished
 class Cause(StrEnum):
     """What a request's time was spent on, or waiting for."""
 
+    HTTP = "http_request"
+    PREPARATION = "preparation"
+    INBOX = "way_to_engine"
     INTAKE = "intake"
     EMISSION = "emission"
+    DELIVERY = "delivery"
+    SENDING = "sending"
+    CLIENT = "slow_client"
     TOKEN_BUDGET = "token_budget"  # noqa: S105 - none
     BATCH_SLOTS = "batch_slots"
     SHARE = "share"
@@ -29,6 +35,7 @@ class Cause(StrEnum):
     OTHERS_TOKENS = "others_tokens"
     LEFT_OUT = "left_out_of_step"
     CPU = "cpu_taken_away"
+    COMPILING = "compiling"
     UNEXPLAINED = "unexplained"
     ENGINE = "engine"
     OVERWRITTEN = "not_recorded"
@@ -122,6 +129,8 @@ class Account:
         output_tokens: Tokens that it has got, as far as they are recorded.
         preemptions: How often it was preempted, with (cause, beneficiary).
         pieces: All of the time, in order.
+        misses: Objectives that it missed, as its front end saw it; None if that is not
+            known.
         is_whole: Whether the recording has all of its life.
         is_fitted: Whether steps are shared out by fitted costs, not by tokens.
     """
@@ -136,6 +145,7 @@ class Account:
     output_tokens: int
     preemptions: tuple[tuple[str, int | None], ...]
     pieces: tuple[Piece, ...]
+    misses: tuple[str, ...] | None
     is_whole: bool
     is_fitted: bool
 

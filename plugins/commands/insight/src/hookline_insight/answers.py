@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hookline_insight.account import Account, Part
 from hookline_insight.explainer import Explainer
 from hookline_insight.wording import Words, duration, safe
+from hookline_recording.front_end_schema import Served
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,12 @@ def answers(name: str, explainers: Iterable[Explainer]) -> list[Answer]:
 
 def missing(name: str, explainers: Sequence[Explainer]) -> str:
     """Says why nothing is known of a request."""
+    for explainer in explainers:
+        for served in explainer.recording.front_end:
+            if isinstance(served, Served) and name in (
+                *(served.client_id, served.response_id),
+            ):
+                return _known_to_front_end(name, served)
     who = f"nothing is known of '{safe(name)}'"
     cut = [each for each in explainers if each.recording.overwritten]
     if not cut:
@@ -114,6 +121,17 @@ def missing(name: str, explainers: Sequence[Explainer]) -> str:
     )
 
 
+def _known_to_front_end(name: str, served: Served) -> str:
+    """Says what a front end knows of a request that no recorded engine has."""
+    if not served.request_id:
+        return f"{safe(name)} was refused before an engine got it ({safe(served.kind)})"
+    return (
+        f"{safe(name)} ended after {duration(served.ended_ns)} ({safe(served.reason)}, "
+        f"{served.output_tokens} tokens); its engine's records are overwritten: a "
+        "larger --flight-recorder-bytes keeps more"
+    )
+
+
 def _was_before(request_id: int, explainers: Iterable[Explainer]) -> bool:
     return any(
         request_id < min(each.recording.requests, default=0) for each in explainers
@@ -121,7 +139,7 @@ def _was_before(request_id: int, explainers: Iterable[Explainer]) -> bool:
 
 
 def shown(found: Sequence[Answer], *, is_json: bool, is_list: bool) -> str:
-    """Returns answers as text or JSON; of a list, each in one line or without pieces."""
+    """Returns answers as text or JSON; those of a list in short."""
     if is_json:
         fields = [each.fields() for each in found]
         if is_list:

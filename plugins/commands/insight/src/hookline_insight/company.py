@@ -112,7 +112,9 @@ def weights(
     if taken:
         rows.append(Weight(Cause.CPU, taken, None, 0))
     if rest > NOISE * expected:
-        rows.append(Weight(Cause.UNEXPLAINED, rest - expected, None, 0))
+        is_compiling = step.computed is not None and step.computed.kernels_compiling
+        slow = Cause.COMPILING if is_compiling else Cause.UNEXPLAINED
+        rows.append(Weight(slow, rest - expected, None, 0))
     elif expected > 0:
         scale = rest / expected
         rows = [

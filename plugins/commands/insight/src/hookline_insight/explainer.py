@@ -1,30 +1,19 @@
 """Makes accounts of requests from a recording."""
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 from hookline_insight.account import Account, Cause, Piece, Share
 from hookline_insight.activity import Activities, Activity, Span
 from hookline_insight.company import most, size_of, weights
 from hookline_insight.costs import FittedCosts, apportion
+from hookline_insight.lives import Lives, State
 from hookline_insight.taken_time import taken_times
 from hookline_insight.waits import Obstructions, divided
 from hookline_metrics.slo import Phase
-from hookline_recording import RecordedRequest, RecordedStep, Recording
-
-
-
-class _State(NamedTuple):
-    """A span of a request's life in the engine."""
-
-    begin: int
-    end: int
-    name: str
-    since: int
+from hookline_recording import RecordedStep, Recording
 
 
 class Explainer:
@@ -73,6 +62,10 @@ class Explainer:
         return Obstructions(self.recording)
 
     @cached_property
+    def _lives(self) -> Lives:
+        return Lives(self.recording, self.until)
+
+    @cached_property
     def _durations(self) -> dict[int, int]:
         return {
             span.step: span.end - span.begin
@@ -112,7 +105,7 @@ class Explainer:
             KeyError: It has none of that id.
         """
         outline = self.outline(request_id)
-        states = self._states(self.recording.requests[request_id])
+        states = self._lives.states(request_id)
         first_token = outline.first_token_at
         pieces: list[Piece] = []
         for state in states:
@@ -133,7 +126,7 @@ class Explainer:
             KeyError: The recording has none of that id.
         """
         request = self.recording.requests[request_id]
-        states = list(self._states(request))
+        states = list(self._lives.states(request_id))
         end = states[-1].end if states else self.until
         return Account(
             request_id=request_id,
@@ -141,92 +134,23 @@ class Explainer:
             facts=request.facts,
             begin=states[0].begin if states else end,
             end=end,
-            first_token_at=self._first_token_at(request_id, request),
+            first_token_at=self._lives.first_token_at(request_id),
             finished=request.finished,
-            output_tokens=self._output_tokens(request_id, request),
+            output_tokens=self._lives.output_tokens(request_id),
             preemptions=tuple(
                 (each.cause, each.beneficiary_id) for each in request.preempted
             ),
             pieces=(),
+            misses=None if request.served is None else tuple(request.served.misses),
             is_whole=request.facts is not None
-            and not any(state.name == "unknown" for state in states),
+            and not any(state.name == Cause.OVERWRITTEN for state in states),
             is_fitted=self.costs.is_fitted,
-        )
-
-    # -- the states of a request ---------------------------------------------------
-
-    def _states(self, request: RecordedRequest) -> Iterator[_State]:
-        """Yields what a request was, from its arrival to its end, without a gap."""
-        marks = sorted(self._marks(request), key=lambda mark: mark[0])
-        if not marks:
-            return
-        ends_at = self.until
-        if request.finished is not None:
-            ends_at = max(self._told_at(request), request.finished.at)
-        since = marks[0][0]
-        for (at, name), (after, _) in pairwise([*marks, (ends_at, "")]):
-            if name in ("queue", "preempted"):
-                since = at
-            if after > at:
-                yield _State(at, after, name, since)
-
-    def _marks(self, request: RecordedRequest) -> Iterator[tuple[int, str]]:
-        facts = request.facts
-        if facts is not None:
-            is_lost = request.queued_at is None and facts.at < self.begin
-            yield facts.at, "unknown" if is_lost else "intake"
-        if request.queued_at is not None:
-            yield request.queued_at, "queue"
-        for scheduled in request.scheduled:
-            yield scheduled.at, "run"
-        if not request.scheduled and request.steps:
-            yield self._began(request.steps[0]), "run"
-        for preempted in request.preempted:
-            yield preempted.at, "preempted"
-        if request.finished is not None:
-            yield request.finished.at, "emission"
-
-    def _began(self, number: int) -> int:
-        step = self._step_of(number)
-        if step.published is not None:
-            return step.published.started_at
-        return step.planned.at if step.planned is not None else self.begin
-
-    def _step_of(self, number: int) -> RecordedStep:
-        index = bisect_left(self.steps, number, key=lambda step: step.number)
-        return self.steps[index]
-
-    def _told_at(self, request: RecordedRequest) -> int:
-        """Returns when the output with a request's end was sent."""
-        assert request.finished is not None
-        states = self.recording.states
-        index = bisect_left(states, request.finished.at, key=lambda each: each.at)
-        for state in states[index : index + 4]:
-            if state.events and request.finished in state.events.finished:
-                return state.at
-        return request.finished.at
-
-    def _first_token_at(self, request_id: int, request: RecordedRequest) -> int | None:
-        if not request.scheduled or request.scheduled[0].is_resumed:
-            return None
-        for number in request.steps:
-            step = self._step_of(number)
-            if step.computed is not None and step.sampled.get(request_id, 0):
-                return step.computed.at
-        return None
-
-    def _output_tokens(self, request_id: int, request: RecordedRequest) -> int:
-        if request.finished is not None:
-            return request.finished.output_tokens
-        return sum(
-            self._step_of(number).sampled.get(request_id, 0)
-            for number in request.steps
         )
 
     # -- what its time went to -------------------------------------------------------
 
     def _pieces(
-        self, request_id: int, state: _State, cut: tuple[int, int], *, is_decoding: bool
+        self, request_id: int, state: State, cut: tuple[int, int], *, is_decoding: bool
     ) -> Iterator[Piece]:
         begin, end = cut
         if state.name == "run":
@@ -237,39 +161,43 @@ class Explainer:
             phase = Phase.QUEUE if state.name == "queue" else Phase.PREEMPTED
             yield from self._waits(request_id, state, cut, phase)
         else:
-            cause = {
-                "intake": Cause.INTAKE,
-                "emission": Cause.EMISSION,
-                "unknown": Cause.OVERWRITTEN,
-            }[state.name]
+            cause = Cause(state.name)
             known = None if cause is Cause.OVERWRITTEN else Phase.FRONT_END
             yield Piece(begin, end, known, None, (Share(cause, end - begin),))
 
     def _waits(
-        self, request_id: int, state: _State, cut: tuple[int, int], phase: Phase
+        self, request_id: int, state: State, cut: tuple[int, int], phase: Phase
     ) -> Iterator[Piece]:
         """Yields what a request waited for, as that changed from plan to plan."""
         begin, end = cut
-        known = [
-            (*scheduled.waited, Cause.TRANSFER)
-            for scheduled in self.recording.requests[request_id].scheduled
-            if scheduled.waited is not None
-        ]
-        known += [(*each, Cause.SLEEP) for each in self._sleeps]
+        known = self._known_waits(request_id)
         moments = {begin, end, *self.obstructions.moments(begin, end)}
         moments.update(at for each in known for at in each[:2] if begin < at < end)
         for start, stop in pairwise(sorted(moments)):
-            cause = _cause_within(known, start, stop)
+            cause, gate = _within(known, start, stop)
             shares = (
                 self.obstructions.shares(state.since, start, stop)
                 if cause is None
-                else [Share(cause, stop - start)]
+                else [Share(cause, stop - start, detail=gate)]
             )
             if shares is None:
                 for span in self.activities.within(start, stop):
                     yield self._before_plan(span, phase)
             else:
                 yield Piece(start, stop, phase, None, tuple(shares))
+
+    def _known_waits(self, request_id: int) -> list[tuple[int, int, Cause, str]]:
+        """Returns (begin, end, cause, gate) of waits that no plan tells of."""
+        request = self.recording.requests[request_id]
+        found = [
+            (*scheduled.waited, Cause.TRANSFER, "")
+            for scheduled in request.scheduled
+            if scheduled.waited is not None
+        ]
+        for gate in request.gates:
+            until = self.until if gate.until is None else gate.until
+            found.append((gate.since, until, Cause.GATE, gate.name))
+        return found + [(*each, Cause.SLEEP, "") for each in self._sleeps]
 
     def _before_plan(self, span: Span, phase: Phase) -> Piece:
         """Has a request that has just come wait for what the engine does then."""
@@ -336,11 +264,11 @@ class Explainer:
         return bool(before) and before[-1].is_resumed
 
 
-def _cause_within(
-    known: Sequence[tuple[int, int, Cause]], begin: int, end: int
-) -> Cause | None:
+def _within(
+    known: Sequence[tuple[int, int, Cause, str]], begin: int, end: int
+) -> tuple[Cause | None, str]:
     """Returns the cause whose interval has all of another."""
-    for first, last, cause in known:
+    for first, last, cause, gate in known:
         if first <= begin and end <= last:
-            return cause
-    return None
+            return cause, gate
+    return None, ""

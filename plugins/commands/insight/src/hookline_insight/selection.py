@@ -59,6 +59,8 @@ class Selection:
             return False
         if self.objective is None:
             return True
+        if self.seconds is None and account.misses is not None:
+            return self.objective in account.misses
         taken, limit = self._taken(account), self.seconds
         if limit is None and facts is not None and facts.slo is not None:
             limit = facts.slo[OBJECTIVES.index(self.objective)]

@@ -4,8 +4,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookline_recording import Recording, RecordingError, folder, read_recording
 from hookline_insight.explainer import Explainer
+from hookline_recording import Recording, RecordingError, folder, read_recording
+from hookline_recording.reading import RING
 from hookline_server.cli.errors import CommandFailedError
 
 
@@ -45,7 +46,7 @@ def saved_paths() -> list[Path]:
 
 def is_live(path: Path) -> bool:
     """Whether the engine that writes a recording lives."""
-    return path.suffix == folder.RING and folder.is_live(path)
+    return path.suffix == RING and folder.is_live(path)
 
 
 def read(path: Path) -> Recording:

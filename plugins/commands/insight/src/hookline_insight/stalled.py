@@ -90,8 +90,10 @@ class Standstill:
             if step.published is None and step.computed is not None:
                 doing = f"after step {step.number}, whose result is there"
         if self.condition is Condition.KILLED:
-            return f"was killed {doing}." if step is None else (
-                f"was killed in step {step.number}, {length} after its begin."
+            return (
+                f"was killed {doing}."
+                if step is None
+                else (f"was killed in step {step.number}, {length} after its begin.")
             )
         if self.condition is Condition.IDLE:
             return "is idle: it has no request."

@@ -32,7 +32,5 @@ def taken_times(
         whole = sum(excess.values())
         if whole and taken:
             scale = min(1.0, taken / whole)
-            found.update(
-                {each: part * scale for each, part in excess.items() if part}
-            )
+            found.update({each: part * scale for each, part in excess.items() if part})
     return found

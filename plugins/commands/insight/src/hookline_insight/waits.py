@@ -1,5 +1,6 @@
 """Why requests were not admitted at each moment, and who held what they needed."""
 
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -8,7 +9,6 @@ from hookline_insight.account import Cause, Share
 from hookline_insight.company import HeldBlocks, Holders, most
 from hookline_insight.costs import apportion
 from hookline_recording import RecordedStep, Recording
-from hookline_recording.schema import OBSTACLES
 
 
 class Obstruction(NamedTuple):
@@ -17,13 +17,13 @@ class Obstruction(NamedTuple):
     Attributes:
         since: Begin of planning: who comes later was not considered.
         at: When the plan was there, ns.
-        index: Index of its step.
+        index: Index of its step; None if no step could be planned.
     """
 
     since: int
     at: int
     obstacle: str
-    index: int
+    index: int | None
 
 
 class Obstructions:
@@ -32,11 +32,11 @@ class Obstructions:
     def __init__(self, recording: Recording) -> None:
         self._steps: Sequence[RecordedStep] = recording.steps
         self._held = HeldBlocks(self._steps)
-        self._states = recording.states
-        self._states_at = [each.at for each in self._states]
-        self._all = list(_obstructions(self._steps))
+        self._all = sorted(
+            [*_of_steps(self._steps), *_between_steps(recording)],
+            key=lambda each: each.at,
+        )
         self._times = [each.at for each in self._all]
-        self._requests = recording.requests
 
     def moments(self, begin: int, end: int) -> list[int]:
         """Returns the moments within an interval at which a plan changed the reason."""
@@ -54,14 +54,13 @@ class Obstructions:
         if at < 0 or self._all[at].since < queued_at:
             return None
         last = self._all[at]
-        gate = self._gate(begin)
-        if last.obstacle == Cause.GATE or (not last.obstacle and gate):
-            return [Share(Cause.GATE, length, None, 0, gate)]
         if not last.obstacle:
             return [Share(Cause.ENGINE, length)]
         return divided(Cause(last.obstacle), self._holders(last), length)
 
     def _holders(self, last: Obstruction) -> Holders:
+        if last.index is None:
+            return ()
         step = self._steps[last.index]
         if last.obstacle == Cause.KV_BLOCKS:
             return most(self._held.after(last.index))
@@ -71,23 +70,24 @@ class Obstructions:
             return most(dict.fromkeys(step.request_ids or (), 1))
         return ()
 
-    def _gate(self, at: int) -> str:
-        """Returns the name of the gate at which most requests stood aside then."""
-        index = bisect_right(self._states_at, at)
-        held = self._states[index - 1].held if index else None
-        return max(held, key=held.__getitem__) if held else ""
 
-
-def _obstructions(steps: Sequence[RecordedStep]) -> Iterator[Obstruction]:
+def _of_steps(steps: Sequence[RecordedStep]) -> Iterator[Obstruction]:
     for index, step in enumerate(steps):
         if (planned := step.planned) is None:
             continue
         since = planned.at
         if step.published is not None:
             since = step.published.started_at
-        known = planned.obstacle < len(OBSTACLES)
-        obstacle = OBSTACLES[planned.obstacle] if known else ""
-        yield Obstruction(since, planned.at, obstacle, index)
+        yield Obstruction(since, planned.at, step.obstacle, index)
+
+
+def _between_steps(recording: Recording) -> Iterator[Obstruction]:
+    """Yields what kept the engine from planning a step at all, also for who came then.
+
+    It tries again all the time.
+    """
+    for begin, _, obstacle in recording.blocked:
+        yield Obstruction(sys.maxsize, begin, obstacle, None)
 
 
 def divided(cause: Cause, holders: Holders, length: int) -> list[Share]:

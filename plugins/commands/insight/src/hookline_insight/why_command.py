@@ -1,7 +1,6 @@
 """`hookline why`: where the time of requests went."""
 
 import argparse
-import json
 import os
 import urllib.error
 import urllib.parse

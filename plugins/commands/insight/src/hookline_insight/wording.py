@@ -44,6 +44,13 @@ _WAITS = {
     Cause.CPU: "without the CPU, which others or a quota took from its steps",
     Cause.UNEXPLAINED: "in steps that were slower than their work explains",
     Cause.ENGINE: "planning and bookkeeping of the engine",
+    Cause.HTTP: "reading the HTTP request",
+    Cause.PREPARATION: "checking and tokenizing in the front end",
+    Cause.INBOX: "on its way to the engine, which takes commands between steps",
+    Cause.DELIVERY: "on its way from the engine, and in the front end",
+    Cause.SENDING: "sending the response",
+    Cause.CLIENT: "waiting for the client to read the response",
+    Cause.COMPILING: "in steps that were slow while kernels were compiled",
     Cause.INTAKE: "being taken in by the engine",
     Cause.EMISSION: "being sent out by the engine",
     Cause.OVERWRITTEN: "not recorded any more",
@@ -182,7 +189,13 @@ class Words:
             )
 
     def _step(self, part: Part) -> str:
-        told = (Cause.OTHERS_PROMPTS, Cause.CPU, Cause.UNEXPLAINED, Cause.LEFT_OUT)
+        told = (
+            Cause.OTHERS_PROMPTS,
+            Cause.CPU,
+            Cause.COMPILING,
+            Cause.UNEXPLAINED,
+            Cause.LEFT_OUT,
+        )
         if part.cause not in told or part.worst is None:
             return ""
         return f", most of all in step {part.worst} ({duration(part.worst_ns)})"

@@ -83,7 +83,7 @@ class FrontEndRing:
                 _nanoseconds(request.e2e_seconds) or 0,
                 request.is_streamed,
                 request.output_tokens,
-                [str(each) for each in misses_of(request)],
+                [each.objective for each in misses_of(request)],
             )
         )
 
