@@ -62,7 +62,8 @@ class Explainer:
         return Obstructions(self.recording)
 
     @cached_property
-    def _lives(self) -> Lives:
+    def lives(self) -> Lives:
+        """What its requests were at each moment."""
         return Lives(self.recording, self.until)
 
     @cached_property
@@ -105,7 +106,7 @@ class Explainer:
             KeyError: It has none of that id.
         """
         outline = self.outline(request_id)
-        states = self._lives.states(request_id)
+        states = self.lives.states(request_id)
         first_token = outline.first_token_at
         pieces: list[Piece] = []
         for state in states:
@@ -126,7 +127,7 @@ class Explainer:
             KeyError: The recording has none of that id.
         """
         request = self.recording.requests[request_id]
-        states = list(self._lives.states(request_id))
+        states = list(self.lives.states(request_id))
         end = states[-1].end if states else self.until
         return Account(
             request_id=request_id,
@@ -134,9 +135,9 @@ class Explainer:
             facts=request.facts,
             begin=states[0].begin if states else end,
             end=end,
-            first_token_at=self._lives.first_token_at(request_id),
+            first_token_at=self.lives.first_token_at(request_id),
             finished=request.finished,
-            output_tokens=self._lives.output_tokens(request_id),
+            output_tokens=self.lives.output_tokens(request_id),
             preemptions=tuple(
                 (each.cause, each.beneficiary_id) for each in request.preempted
             ),

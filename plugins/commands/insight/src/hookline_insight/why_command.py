@@ -1,15 +1,20 @@
 """`hookline why`: where the time of requests went."""
 
 import argparse
+import json
 import os
 import urllib.error
 import urllib.parse
 import urllib.request
 
 from hookline_insight.answers import answers, missing, shown
+from hookline_insight.bounds import bound_of
 from hookline_insight.paths import PATH
 from hookline_insight.selection import Selection, selected
 from hookline_insight.sources import explainers, is_url, paths_of, saved_paths
+from hookline_insight.usage import BY, Usage
+from hookline_insight.usage import fields as usage_fields
+from hookline_insight.usage import lines as usage_lines
 from hookline_insight.wording import safe_text
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.output import say
@@ -20,6 +25,11 @@ _TIMEOUT_SECONDS = 60.0
 def run(argv: list[str]) -> int:
     """Answers, and prints a sentence and the account of each request."""
     given = _parser().parse_args(argv)
+    if given.eats is not None or given.bound:
+        if given.source is not None or is_url(given.request):
+            raise UsageError("--eats and --bound read a PID or FILE, and no request")
+        say(_reported(given, given.request))
+        return 0
     try:
         selection = Selection.of(given.slowest, given.misses, given.tenant)
     except ValueError as error:
@@ -73,6 +83,14 @@ def _parser() -> argparse.ArgumentParser:
         help="requests that missed their ttft, tpot or e2e, or took longer than this",
     )
     parser.add_argument("--tenant", metavar="TENANT", help="only this tenant's")
+    parser.add_argument(
+        "--eats",
+        choices=tuple(BY),
+        help="who takes KV blocks, computing and queue time, by tenant or priority",
+    )
+    parser.add_argument(
+        "--bound", action="store_true", help="what bounds the engine, with the evidence"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--api-key",
@@ -81,6 +99,26 @@ def _parser() -> argparse.ArgumentParser:
         help="key with the scope admin (default: HOOKLINE_API_KEY)",
     )
     return parser
+
+
+def _reported(given: argparse.Namespace, source: str | None) -> str:
+    """Tells of whole engines: who takes what, and what bounds them."""
+    told: list[dict[str, object]] = []
+    found: list[str] = []
+    for explainer in explainers(paths_of(source)):
+        index = explainer.recording.header.engine_index
+        fields: dict[str, object] = {"engine_index": index}
+        found.append(f"engine {index}")
+        if given.bound:
+            bound = bound_of(explainer)
+            fields["bound"] = {"by": bound.name, "seconds": bound.seconds}
+            found += bound.lines()
+        if given.eats is not None:
+            usage = Usage(explainer)
+            fields["eats"] = usage_fields(usage, given.eats)
+            found += usage_lines(usage, given.eats)
+        told.append(fields)
+    return json.dumps(told) if given.json else "\n".join(found)
 
 
 def _ask(given: argparse.Namespace, request: str | None, url: str) -> str:
