@@ -6,9 +6,10 @@ import pytest
 
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.engine.commands import Add, Command, EngineMessage, Finish
-from hookline.engine.engine_core import EngineCore, Tap
+from hookline.engine.engine_core import EngineCore
 from hookline.engine.engine_loop import EngineLoop
 from hookline.engine.worker.executor import Executor
+from hookline.engine_setup.taps import Tap
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest

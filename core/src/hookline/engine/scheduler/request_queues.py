@@ -34,8 +34,7 @@ class HeldRequests:
 
     Attributes:
         oldest: The one that was queued first.
-        counts: Number of requests at each gate, by its name, none of them 0; replaced,
-            never changed.
+        counts: Number of requests at each gate, none of them 0; replaced, not changed.
     """
 
     def __init__(self, gates: Sequence[ReadinessGate] = ()) -> None:
@@ -79,7 +78,7 @@ class HeldRequests:
         if self._told is not None:
             self._told(now, request.request_id, gate.name)
 
-    def release(self, request: Request, now: int) -> None:
+    def let_go(self, request: Request, now: int) -> None:
         """Lets a request go whose wait is over; the caller queues it."""
         self._discard(request)
         if self._told is not None:

@@ -176,8 +176,7 @@ class Scheduler:
         """Processes the executor's result of a step.
 
         Returns:
-            The sections that extensions add to the step's record, and how many drafts
-            were accepted.
+            What extensions add to the step's record, and how many drafts were accepted.
         """
         if self._last_ended < self._steps:  # polls have no number of their own
             self._last_ended += 1

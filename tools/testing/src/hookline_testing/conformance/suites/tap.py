@@ -4,8 +4,7 @@ from typing import cast
 
 from hookline.config import EngineConfig
 from hookline.engine.commands import Add
-from hookline.engine.engine_core import Tap
-from hookline.engine_setup.taps import TapContext
+from hookline.engine_setup.taps import Tap, TapContext
 from hookline.events import ClockPair
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
