@@ -9,6 +9,8 @@ COMPUTE, BANDWIDTH = "compute", "memory_bandwidth"
 KV_SPACE, SLOTS, BUDGET = "kv_space", "batch_slots", "token_budget"
 FRONT_END, CLIENT = "front_end", "client"
 BOUNDS = (COMPUTE, BANDWIDTH, KV_SPACE, SLOTS, BUDGET, FRONT_END, CLIENT)
+LIVE_BOUNDS = (COMPUTE, BANDWIDTH, KV_SPACE, SLOTS, BUDGET, CLIENT)
+"""Those that are known while it runs; recordings also tell of the front end."""
 WINDOW_SECONDS = 10.0
 """Time constant of what is told of an engine that runs."""
 _BY_OBSTACLE = {
@@ -32,6 +34,11 @@ class BoundTimes:
         """Forgets older times by this time constant; None forgets nothing."""
         self._window = window_seconds
         self.seconds = dict.fromkeys(BOUNDS, 0.0)
+
+    @property
+    def name(self) -> str:
+        """The limit at which it was longest."""
+        return max(self.seconds, key=self.seconds.__getitem__)
 
     def add_step(
         self, seconds: float, obstacle: str, decodes: int, tokens: int, cost: StepCost

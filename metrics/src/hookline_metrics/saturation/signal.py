@@ -13,7 +13,7 @@ from hookline.request import Slo
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.saturation.arrivals import Arrivals
-from hookline_metrics.saturation.bound import BoundTimes
+from hookline_metrics.saturation.bound import LIVE_BOUNDS, BoundTimes
 from hookline_metrics.saturation.capacity import (
     CAPACITY,
     INTER_TOKEN,
@@ -111,8 +111,9 @@ class Saturation:
 
         An engine that is idle now is bound by its clients alone.
         """
-        idle = BoundTimes()
-        return (idle if self._idle_since is not None else self._bound).shares()
+        times = BoundTimes() if self._idle_since is not None else self._bound
+        shares = times.shares()
+        return {limit: shares[limit] for limit in LIVE_BOUNDS}
 
     def capacity(self) -> CapacityReading:
         """Returns what the engine can serve and how fast, once costs are fitted."""

@@ -72,8 +72,7 @@ def bound_of(explainer: Explainer) -> Bound:
         elif span.step is not None:
             step = steps[span.step]
             times.add_step(seconds, step.obstacle, *size_of(step), costs.cost)
-    name = max(times.seconds, key=times.seconds.__getitem__)
-    return Bound(name, times.seconds, _evidence(explainer, name))
+    return Bound(times.name, times.seconds, _evidence(explainer, times.name))
 
 
 def _is_idle(explainer: Explainer, index: int | None) -> bool:
@@ -108,37 +107,33 @@ def _overlap(intervals: list[tuple[int, int]], begin: int, end: int) -> int:
 
 def _evidence(explainer: Explainer, name: str) -> str:
     """Says what shows it."""
-    header, steps = explainer.recording.header, explainer.steps
+    header, cost = explainer.recording.header, explainer.costs.cost
     waiting = max((each.waiting for each in explainer.recording.states), default=0)
-    if name == KV_SPACE:
-        held, most = HeldBlocks(steps), 0
-        for index in range(len(steps)):
-            most = max(most, sum(held.after(index).values()))
-        return (
-            f"up to {waiting} requests waited while others held up to {most} of "
-            f"{header.num_kv_blocks} KV blocks"
-        )
-    if name == SLOTS:
-        return (
-            f"up to {waiting} requests waited while all {header.max_num_seqs} batch "
-            "slots were taken"
-        )
-    if name == BUDGET:
-        return (
-            f"up to {waiting} requests waited for steps of at most "
-            f"{header.max_num_batched_tokens} tokens"
-        )
-    cost = explainer.costs.cost
-    if name == COMPUTE:
-        return (
-            f"none waited, and prompt tokens took most of the steps' time, "
-            f"{cost.prefill * 1e6:.1f} µs each"
-        )
-    if name == BANDWIDTH:
-        return (
-            "none waited, and most of the steps' time went to what each of them reads: "
-            f"{cost.fixed * 1e3:.2f} ms a step and {cost.decode * 1e3:.2f} ms a request"
-        )
-    if name == FRONT_END:
-        return "it had no request while the front end prepared some"
-    return "it had no request, and the front end had none either"
+    words = {
+        KV_SPACE: "up to {waiting} requests waited while others held up to {held} of "
+        "{blocks} KV blocks",
+        SLOTS: "up to {waiting} requests waited while all {seqs} slots were taken",
+        BUDGET: "up to {waiting} requests waited for steps of at most {tokens} tokens",
+        COMPUTE: "none waited, and prompt tokens took most of the steps' time, "
+        "{prefill:.1f} µs each",
+        BANDWIDTH: "none waited, and most of the steps' time went to what each of them "
+        "reads: {fixed:.2f} ms a step and {decode:.2f} ms a request",
+        FRONT_END: "it had no request while the front end prepared some",
+        CLIENT: "it had no request, and the front end had none either",
+    }
+    return words[name].format(
+        waiting=waiting,
+        held=_most_held(explainer) if name == KV_SPACE else 0,
+        blocks=header.num_kv_blocks,
+        seqs=header.max_num_seqs,
+        tokens=header.max_num_batched_tokens,
+        prefill=cost.prefill * 1e6,
+        fixed=cost.fixed * 1e3,
+        decode=cost.decode * 1e3,
+    )
+
+
+def _most_held(explainer: Explainer) -> int:
+    held = HeldBlocks(explainer.steps)
+    sums = (sum(held.after(index).values()) for index in range(len(explainer.steps)))
+    return max(sums, default=0)

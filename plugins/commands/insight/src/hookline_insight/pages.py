@@ -1,24 +1,45 @@
-"""Stat logger `insight`: the pages `/why` and `/why/{id}`, from the server's rings."""
+"""Stat logger `insight`: the pages `/why` and `/why/{id}`, from the server's rings.
 
+It also logs what bounds an engine, once that changes.
+"""
+
+import logging
 import os
 from collections.abc import Mapping
 
 from hookline import hookimpl
 from hookline.pages import PageRequest, PageResponse, Routes
-from hookline.payloads import LoggerContext
+from hookline.payloads import EngineStopped, LoggerContext, StepFinished
 from hookline_insight.answers import answers, missing, shown
+from hookline_insight.bound_watch import BoundWatch
 from hookline_insight.explainer import Explainer
 from hookline_insight.paths import PATH
 from hookline_insight.selection import Selection, selected
 from hookline_insight.sources import explainers
 from hookline_recording.folder import find_rings
 
+_log = logging.getLogger(__name__)
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
 
 
-class InsightPages:
-    """Answers from the rings of the engines of this server."""
+class Insight:
+    """Answers from the rings of the engines of this server, and watches its limits."""
+
+    def __init__(self) -> None:
+        self._watches: dict[int, BoundWatch] = {}
+
+    @hookimpl
+    def engine_stopped(self, stopped: EngineStopped) -> None:
+        self._watches.pop(stopped.engine_index, None)
+
+    @hookimpl
+    def step_finished(self, step: StepFinished) -> None:
+        index = step.engine_index
+        if (watch := self._watches.get(index)) is None:
+            watch = self._watches[index] = BoundWatch()
+        if told := watch.step(step.record):
+            _log.info("engine %d is now bound by %s", index, told)
 
     @hookimpl
     def add_routes(self, routes: Routes) -> None:
@@ -69,6 +90,6 @@ def _text(text: str, status: int) -> PageResponse:
 
 
 @hookimpl
-def create_stat_logger(context: LoggerContext) -> InsightPages:
+def create_stat_logger(context: LoggerContext) -> Insight:
     del context
-    return InsightPages()
+    return Insight()

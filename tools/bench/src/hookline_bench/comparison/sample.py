@@ -6,12 +6,13 @@ from enum import StrEnum
 
 
 class Benchmark(StrEnum):
-    """The benchmark that wrote a file."""
+    """The benchmark that wrote a file, or a recording of an engine."""
 
     SERVE = "serve"
     THROUGHPUT = "throughput"
     LATENCY = "latency"
     STARTUP = "startup"
+    RECORDING = "recording"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
