@@ -243,9 +243,13 @@ class Recording:
         else:
             offset = self.header.wall - self.header.monotonic
         arrived = served.arrived - offset
+        prepared = _after(arrived, served.prepared_ns)
+        if prepared is not None and request.queued_at is not None:
+            # It is read once it has been sent, and the engine may be faster.
+            prepared = min(prepared, request.queued_at)
         times = FrontEndTimes(
             arrived=arrived,
-            prepared=_after(arrived, served.prepared_ns),
+            prepared=prepared,
             first_token=_after(arrived, served.first_token_ns),
             ended=arrived + served.ended_ns,
         )

@@ -8,7 +8,8 @@ from pathlib import Path
 from hookline.clock import NANOSECONDS
 from hookline_recording.folder import find_rings, is_live, save_in_folder
 from hookline_recording.front_end import FrontEndRing
-from hookline_recording.reading import EngineState, read_state
+from hookline_recording.reading import read_state
+from hookline_recording.recording import EngineState
 from hookline_recording.schema import Header
 
 LEAST_SECONDS = 60.0
