@@ -15,7 +15,7 @@ from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Aborted
 from hookline.request import Request
 from hookline.stats.step_work import Execution, ThreadUse
-from hookline.step import StepPlan, StepResult
+from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline_insight import Account, Explainer
 from hookline_insight.account import Cause
 from hookline_insight.wording import Words
@@ -117,7 +117,7 @@ def gate() -> Case:
 
 
 def sleep() -> Case:
-    stage = Stage().at(0, Call(0, 1, Sleep(1))).add(0.5, 1, 16, 2)
+    stage = Stage().at(0, Call(0, 1, Sleep(SleepLevel.KV_CACHE))).add(0.5, 1, 16, 2)
     return stage.at(1.5, Call(0, 2, WakeUp())), Phase.QUEUE, Cause.SLEEP, 1.0
 
 

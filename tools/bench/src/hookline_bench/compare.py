@@ -97,8 +97,7 @@ def run(argv: list[str]) -> int:
     first, second = (read_result(str(given[name])) for name in ("A", "B"))
     if first.benchmark is not second.benchmark:
         raise UsageError(
-            f"A is of `{first.benchmark}`, B of `{second.benchmark}`; they have no "
-            "metric in common"
+            f"A is {first.origin}, B {second.origin}; they have no metric in common"
         )
     changes = settings.judge.changes(first, second)
     comparison = Comparison(first=first, second=second, changes=changes)

@@ -17,13 +17,13 @@ class Obstruction(NamedTuple):
     Attributes:
         since: Begin of planning: who comes later was not considered.
         at: When the plan was there, ns.
-        index: Index of its step; None if no step could be planned.
+        step_index: Index of its step; None if no step could be planned.
     """
 
     since: int
     at: int
     obstacle: str
-    index: int | None
+    step_index: int | None
 
 
 class Obstructions:
@@ -59,11 +59,11 @@ class Obstructions:
         return divided(Cause(last.obstacle), self._holders(last), length)
 
     def _holders(self, last: Obstruction) -> Holders:
-        if last.index is None:
+        if last.step_index is None:
             return ()
-        step = self._steps[last.index]
+        step = self._steps[last.step_index]
         if last.obstacle == Cause.KV_BLOCKS:
-            return most(self._held.after(last.index))
+            return most(self._held.after(last.step_index))
         if last.obstacle in (Cause.TOKEN_BUDGET, Cause.SHARE):
             return most(step.request_tokens)
         if last.obstacle == Cause.BATCH_SLOTS:

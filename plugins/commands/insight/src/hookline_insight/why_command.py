@@ -6,9 +6,11 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
 
-from hookline_insight.answers import answers, missing, shown
+from hookline_insight.answers import Answer, answers, missing, shown
 from hookline_insight.bounds import bound_of
+from hookline_insight.explainer import Explainer
 from hookline_insight.paths import PATH
 from hookline_insight.selection import Selection, selected
 from hookline_insight.sources import explainers, is_url, paths_of, saved_paths
@@ -47,14 +49,29 @@ def run(argv: list[str]) -> int:
         say(_ask(given, request, source))
         return 0
     read = list(explainers(paths_of(source)))
-    found = answers(request, read) if request else selected(selection, read)
-    if request is not None and not found and source is None:
+    if selection is not None:
+        found = selected(selection, read)
+    else:
+        found = _of_request(request or "", source, read)
+    say(shown(found, is_json=given.json, is_list=selection is not None))
+    return 0
+
+
+def _of_request(
+    request: str, source: str | None, read: Sequence[Explainer]
+) -> list[Answer]:
+    """Returns the accounts of a request.
+
+    Raises:
+        CommandFailedError: There is none.
+    """
+    found = answers(request, read)
+    if not found and source is None:
         # Its engine may have failed meanwhile.
         found = answers(request, explainers(saved_paths()))
-    if request is not None and not found:
+    if not found:
         raise CommandFailedError(missing(request, read))
-    say(shown(found, is_json=given.json, is_list=request is None))
-    return 0
+    return found
 
 
 def _parser() -> argparse.ArgumentParser:
