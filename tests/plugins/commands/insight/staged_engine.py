@@ -144,7 +144,7 @@ class Stage:
                 what()
             return None
 
-        for _ in range(20_000):
+        for _ in range(200_000):
             if self.until is not None and clock.now() > self.until:
                 return
             if not events and not loop.core.has_work:

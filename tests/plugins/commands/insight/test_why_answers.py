@@ -10,7 +10,7 @@ from hookline.clock import NANOSECONDS
 from hookline.config import SchedulerConfig
 from hookline.engine.commands import Finish
 from hookline.finish_cause import Aborted
-from hookline.pages import PageRequest
+from hookline.pages import PageRequest, PageResponse
 from hookline.request import Slo
 from hookline_bench.compare import run as compare
 from hookline_insight import why_command
@@ -213,7 +213,7 @@ def test_commands_read_rings_and_files(
 
 def test_the_page_answers_of_this_servers_engines(folder: Path) -> None:
     """As text or JSON; 404 for a request of which nothing is known."""
-    pages, replies = Insight(), []
+    pages, replies = Insight(os.getpid()), list[PageResponse]()
 
     def ask() -> None:
         for name, accept in (("r-900", ""), ("r-900", "application/json"), ("no", "")):

@@ -1,6 +1,5 @@
 """What a request was at each moment, from its arrival to its end, without a gap."""
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -9,7 +8,6 @@ from hookline_insight.account import Cause
 from hookline_recording import (
     FrontEndTimes,
     RecordedRequest,
-    RecordedStep,
     Recording,
 )
 
@@ -37,6 +35,13 @@ class Lives:
         """Reads a recording, which ends at `until`, ns."""
         self._recording, self._until = recording, until
         self._begin = recording.records[0].at if recording.records else 0
+        self._steps = {each.number: each for each in recording.steps}
+        self._told = {
+            (end.request_id, end.at): state.at
+            for state in recording.states
+            if state.events is not None
+            for end in state.events.finished
+        }
 
     def states(self, request_id: int) -> Iterator[State]:
         """Yields what a request was, from its arrival to its end, without a gap."""
@@ -68,7 +73,7 @@ class Lives:
         if not request.scheduled or request.scheduled[0].is_resumed:
             return None
         for number in request.steps:
-            step = self._step(number)
+            step = self._steps[number]
             if step.computed is not None and step.sampled.get(request_id, 0):
                 return step.computed.at
         return None
@@ -78,7 +83,7 @@ class Lives:
         request = self._recording.requests[request_id]
         if request.finished is not None:
             return request.finished.output_tokens
-        steps = (self._step(number) for number in request.steps)
+        steps = (self._steps[number] for number in request.steps)
         return sum(step.sampled.get(request_id, 0) for step in steps)
 
     def _marks(self, request: RecordedRequest) -> Iterator[tuple[int, str]]:
@@ -128,24 +133,16 @@ class Lives:
         )
 
     def _began(self, number: int) -> int:
-        step = self._step(number)
+        step = self._steps[number]
         if step.published is not None:
             return step.published.started_at
         return step.planned.at if step.planned is not None else self._begin
 
-    def _step(self, number: int) -> RecordedStep:
-        steps = self._recording.steps
-        return steps[bisect_left(steps, number, key=lambda step: step.number)]
-
     def _told_at(self, request: RecordedRequest) -> int:
         """Returns when the output with a request's end was sent."""
-        assert request.finished is not None
-        states = self._recording.states
-        index = bisect_left(states, request.finished.at, key=lambda each: each.at)
-        for state in states[index : index + 4]:
-            if state.events and request.finished in state.events.finished:
-                return state.at
-        return request.finished.at
+        ended = request.finished
+        assert ended is not None
+        return self._told.get((ended.request_id, ended.at), ended.at)
 
 
 def _of_front_end(times: FrontEndTimes | None) -> Iterator[tuple[int, str]]:

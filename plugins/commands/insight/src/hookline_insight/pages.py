@@ -5,28 +5,26 @@ It also logs what bounds an engine, once that changes.
 
 import logging
 import os
-from collections.abc import Mapping
 
 from hookline import hookimpl
 from hookline.pages import PageRequest, PageResponse, Routes
 from hookline.payloads import EngineStopped, LoggerContext, StepFinished
-from hookline_insight.answers import answers, missing, shown
+from hookline_insight.asking import Question, ask
 from hookline_insight.bound_watch import BoundWatch
-from hookline_insight.explainer import Explainer
 from hookline_insight.paths import PATH
-from hookline_insight.selection import Selection, selected
-from hookline_insight.sources import explainers
-from hookline_recording.folder import find_rings
 
 _log = logging.getLogger(__name__)
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
+_OK = 200
 
 
 class Insight:
     """Answers from the rings of the engines of this server, and watches its limits."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner_pid: int) -> None:
+        """Answers of the engines that this process owns."""
+        self._owner_pid = owner_pid
         self._watches: dict[int, BoundWatch] = {}
 
     @hookimpl
@@ -47,49 +45,22 @@ class Insight:
         routes.get(f"{PATH}/{{id}}", self._why)
 
     def _why(self, request: PageRequest) -> PageResponse:
-        name, is_json = request.path_values["id"], _wants_json(request)
-        read = _explainers()
-        found = answers(name, read)
-        if not found:
-            return _text(missing(name, read), 404)
-        return _reply(shown(found, is_json=is_json, is_list=False), is_json=is_json)
+        return self._answer(request, request.path_values["id"])
 
     def _list(self, request: PageRequest) -> PageResponse:
-        query: Mapping[str, str] = request.query
-        try:
-            selection = Selection.of(
-                int(query["slowest"]) if "slowest" in query else None,
-                query.get("misses"),
-                query.get("tenant"),
-            )
-        except ValueError as error:
-            return _text(str(error), 400)
-        found = selected(selection or Selection(), _explainers())
-        is_json = _wants_json(request)
-        return _reply(shown(found, is_json=is_json, is_list=True), is_json=is_json)
+        return self._answer(request, None)
 
-
-def _explainers() -> list[Explainer]:
-    owners = {os.getpid(), os.getppid()}
-    paths = [path for path, header in find_rings() if header.owner_pid in owners]
-    return list(explainers(paths))
-
-
-def _wants_json(request: PageRequest) -> bool:
-    accepts = request.headers.get("accept", "")
-    return request.query.get("format") == "json" or accepts.startswith(_JSON)
-
-
-def _reply(text: str, *, is_json: bool) -> PageResponse:
-    kind = _JSON if is_json else _TEXT
-    return PageResponse(body=f"{text}\n".encode(), content_type=kind)
-
-
-def _text(text: str, status: int) -> PageResponse:
-    return PageResponse(body=f"{text}\n".encode(), content_type=_TEXT, status=status)
+    def _answer(self, request: PageRequest, name: str | None) -> PageResponse:
+        accepts = request.headers.get("accept", "")
+        is_json = request.query.get("format") == "json" or accepts.startswith(_JSON)
+        reply = ask(Question(self._owner_pid, name, dict(request.query), is_json))
+        kind = _JSON if is_json and reply.status == _OK else _TEXT
+        return PageResponse(
+            body=f"{reply.text}\n".encode(), content_type=kind, status=reply.status
+        )
 
 
 @hookimpl
 def create_stat_logger(context: LoggerContext) -> Insight:
-    del context
-    return Insight()
+    is_apart = context.config.observers.observer_process
+    return Insight(os.getppid() if is_apart else os.getpid())
