@@ -144,7 +144,7 @@ class Scheduler:
             builder.obstacle = self._admission.admit(
                 self._lifecycle, builder, share, last_ended=self._last_ended, now=now
             )
-        elif queues.held.counts:
+        if queues.held.counts and not builder.obstacle:
             builder.obstacle = Obstacle.GATE
         self.obstacle = builder.obstacle
         builder.budget += self._whole.tokens - share.tokens
