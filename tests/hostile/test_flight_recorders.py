@@ -69,7 +69,7 @@ def test_what_a_killed_server_did_is_there(
     last = read_recording(tmp_path / "last")
     assert [each.served is not None for each in last.requests.values()][:1] == [True]
     assert last.steps[-1].published is not None
-    assert [path.name.split("-")[2] for path in tmp_path.rglob("*.ring")] == [
+    assert [path.stem.split("-")[2] for path in tmp_path.rglob("*.ring")] == [
         str(engine)
     ]
     left = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -15,7 +15,7 @@ from hookline_processes.python import start_python
 from hookline_recording.folder import find_rings
 
 _TIMEOUT_SECONDS = 9.0  # the server waits ten for a page
-_POLITENESS = 10
+_POLITENESS = 5
 """Others come first: engines compute on the same cores."""
 
 
