@@ -13,9 +13,9 @@ from hookline.finish_cause import Aborted
 from hookline.pages import PageRequest, PageResponse
 from hookline.request import Slo
 from hookline_bench.compare import run as compare
-from hookline_insight import why_command
+from hookline_insight import Explainer, why_command
 from hookline_insight.activity import Activity
-from hookline_insight.answers import answers, missing, shown
+from hookline_insight.answers import answers, missing, of_request, shown
 from hookline_insight.bounds import bound_of
 from hookline_insight.pages import Insight
 from hookline_insight.selection import Selection, selected
@@ -23,6 +23,7 @@ from hookline_insight.stalled import Condition, standstill
 from hookline_insight.stalled_command import run as stalled
 from hookline_insight.usage import NOBODY, OTHERS, Usage
 from hookline_insight.usage import lines as usage_lines
+from hookline_recording import read_recording
 from hookline_server.cli.errors import CommandFailedError, UsageError
 
 from .staged_engine import DECODE, PREFILL, START, STEP, Stage
@@ -73,6 +74,31 @@ def test_requests_whose_records_are_overwritten_are_said_to_be_so(folder: Path) 
     assert missing("1", [explainer]).startswith("request 1 has ended and its records")
     assert "either no engine" in missing("r-1", [explainer])
     assert not explainer.account(2).is_whole
+
+
+def test_the_newest_records_are_enough_for_a_new_request(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older one has the whole file read; both answers are those of all of it."""
+    monkeypatch.setattr("hookline_insight.answers.NEWEST", 200)
+    path = folder / "kept.rec"
+
+    def keep() -> None:
+        (ring,) = (folder / f"hookline-recordings-{os.geteuid()}").glob("*.ring")
+        path.write_bytes(ring.read_bytes())
+
+    stage = Stage().add(0, 1, 16, 9).add(1, 2, 16, 90).add(3, 3, 16, 9).at(8, keep)
+    stage.add(9, 4, 16, 1).play(folder)
+
+    part = read_recording(path, 200)
+    assert len(part.records) == 200
+    assert part.overwritten > 0
+    assert 1 not in part.requests
+    whole = Explainer(read_recording(path))
+    for number in (1, 3):
+        (answer,) = of_request(f"r-{number}", [path])
+        assert answer.account.latency == whole.account(number).latency
+        assert answer.account.is_whole
 
 
 def test_no_terminal_obeys_a_clients_text(folder: Path) -> None:

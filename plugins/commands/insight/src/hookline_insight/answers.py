@@ -3,11 +3,20 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hookline_insight.account import Account, Part
 from hookline_insight.explainer import Explainer
+from hookline_insight.sources import explainers
 from hookline_insight.wording import Words, duration, safe
 from hookline_recording.front_end_schema import Served
+
+NEWEST = 60_000
+"""Records that are read first: some minutes."""
+
+
+class UnknownRequestError(LookupError):
+    """No recording has a request; its text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,34 @@ def answers(name: str, explainers: Iterable[Explainer]) -> list[Answer]:
         for explainer in explainers
         for request_id in explainer.find(name)
     ]
+
+
+def of_request(
+    name: str, paths: list[Path], *, others: Sequence[Path] = ()
+) -> list[Answer]:
+    """Returns the accounts of a request from the first files that have it.
+
+    Of large rings the newest part is enough for most requests.
+
+    Args:
+        name: What a client or the engine calls it.
+        paths: The recordings.
+        others: Recordings that are read if these have it not, one after another.
+
+    Raises:
+        UnknownRequestError: None of them has it.
+        CommandFailedError: A recording cannot be read.
+    """
+    found = answers(name, explainers(paths, NEWEST))
+    if found and all(answer.account.is_whole for answer in found):
+        return found
+    read = list(explainers(paths))
+    if found := answers(name, read):
+        return found
+    for path in others:
+        if found := answers(name, explainers([path])):
+            return found
+    raise UnknownRequestError(missing(name, read))
 
 
 def missing(name: str, explainers: Sequence[Explainer]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from hookline_insight.answers import answers, missing, shown
+from hookline_insight.answers import NEWEST, UnknownRequestError, of_request, shown
 from hookline_insight.selection import Selection, selected
 from hookline_insight.sources import explainers, saved_paths
 from hookline_processes.python import start_python
@@ -58,12 +58,12 @@ def ask(question: Question) -> Reply:
 
 def answer(question: Question) -> Reply:
     """Answers from the rings of a server's engines, or else from what was saved."""
-    read = list(explainers([path for path, _ in find_rings(question.pid)]))
+    paths = [path for path, _ in find_rings(question.pid)]
     if question.request is not None:
-        found = answers(question.request, read)
-        found = found or answers(question.request, explainers(saved_paths()))
-        if not found:
-            return Reply(404, missing(question.request, read))
+        try:
+            found = of_request(question.request, paths, others=saved_paths())
+        except UnknownRequestError as error:
+            return Reply(404, str(error))
     else:
         query = question.query
         try:
@@ -71,7 +71,7 @@ def answer(question: Question) -> Reply:
             asked = Selection.of(slowest, query.get("misses"), query.get("tenant"))
         except ValueError as error:
             return Reply(400, str(error))
-        found = selected(asked or Selection(), read)
+        found = selected(asked or Selection(), explainers(paths, NEWEST))
     is_list = question.request is None
     return Reply(200, shown(found, is_json=question.is_json, is_list=is_list))
 

@@ -49,14 +49,14 @@ def is_live(path: Path) -> bool:
     return path.suffix == RING and folder.is_live(path)
 
 
-def read(path: Path) -> Recording:
-    """Reads a recording.
+def read(path: Path, newest: int | None = None) -> Recording:
+    """Reads a recording, or its newest records.
 
     Raises:
         CommandFailedError: It cannot be read.
     """
     try:
-        return read_recording(path)
+        return read_recording(path, newest)
     except RecordingError as error:
         raise CommandFailedError(str(error)) from error
     except OSError as error:
@@ -64,12 +64,16 @@ def read(path: Path) -> Recording:
         raise CommandFailedError(f"cannot read {path}: {reason}") from error
 
 
-def explainers(paths: list[Path]) -> Iterator[Explainer]:
+def explainers(paths: list[Path], newest: int | None = None) -> Iterator[Explainer]:
     """Reads recordings; those of engines that live go on until now.
+
+    Args:
+        paths: Their files.
+        newest: How many of the newest records of each are read; None for all.
 
     Raises:
         CommandFailedError: One cannot be read.
     """
     for path in paths:
-        live, recording = is_live(path), read(path)
+        live, recording = is_live(path), read(path, newest)
         yield Explainer(recording, time.monotonic_ns() if live else None)

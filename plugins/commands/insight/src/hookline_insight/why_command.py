@@ -7,11 +7,9 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
 
-from hookline_insight.answers import Answer, answers, missing, shown
+from hookline_insight.answers import UnknownRequestError, of_request, shown
 from hookline_insight.bounds import bound_of
-from hookline_insight.explainer import Explainer
 from hookline_insight.paths import PATH
 from hookline_insight.selection import Selection, selected
 from hookline_insight.sources import explainers, is_url, paths_of, saved_paths
@@ -50,30 +48,18 @@ def run(argv: list[str]) -> int:
     if is_url(source):
         say(_ask(given, request, source))
         return 0
-    read = list(explainers(paths_of(source)))
+    paths = paths_of(source)
     if selection is not None:
-        found = selected(selection, read)
+        found = selected(selection, explainers(paths))
     else:
-        found = _of_request(request or "", source, read)
+        # Its engine may have failed meanwhile.
+        others = saved_paths() if source is None else ()
+        try:
+            found = of_request(request or "", paths, others=others)
+        except UnknownRequestError as error:
+            raise CommandFailedError(str(error)) from error
     say(shown(found, is_json=given.json, is_list=selection is not None))
     return 0
-
-
-def _of_request(
-    request: str, source: str | None, read: Sequence[Explainer]
-) -> list[Answer]:
-    """Returns the accounts of a request.
-
-    Raises:
-        CommandFailedError: There is none.
-    """
-    found = answers(request, read)
-    if not found and source is None:
-        # Its engine may have failed meanwhile.
-        found = answers(request, explainers(saved_paths()))
-    if not found:
-        raise CommandFailedError(missing(request, read))
-    return found
 
 
 def _parser() -> argparse.ArgumentParser:
