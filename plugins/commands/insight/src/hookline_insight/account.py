@@ -171,11 +171,6 @@ class Account:
         """The time by phase and cause, in the order of phases, the longest first."""
         return parts_of(self.pieces)
 
-    def until_first_token(self) -> list[Part]:
-        """Returns the parts of the time to the first token, or of all without one."""
-        first = self.end if self.first_token_at is None else self.first_token_at
-        return parts_of(tuple(each for each in self.pieces if each.end <= first))
-
 
 _ORDER = {phase: number for number, phase in enumerate((None, *Phase))}
 
