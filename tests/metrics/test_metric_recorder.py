@@ -882,6 +882,7 @@ EXPECTED: dict[str, Numbers] = {
 
 
 MADE_ELSEWHERE = {
+    "hookline_bound_ratio",
     "hookline_saturation_ratio",
     "hookline_saturation_part_ratio",
     "hookline_capacity_requests_per_second",

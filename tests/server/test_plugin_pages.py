@@ -44,6 +44,27 @@ async def test_page_runs_in_a_thread() -> None:
     assert request.headers["accept"] == "text/*"
 
 
+async def test_page_gets_the_parameters_of_its_path() -> None:
+    """
+    Decoded, whatever a client writes there; beyond the page's own slash is no page.
+    """
+    seen: list[PageRequest] = []
+
+    def page(request: PageRequest) -> PageResponse:
+        seen.append(request)
+        return PageResponse(body=b"", content_type="text/plain")
+
+    engine = FakeEngine()
+    engine.pages["/of/{id}"] = page
+    async with client_of(engine) as client:
+        await client.get("/of/a%2Fb%1B%20c")
+        response = await client.get("/of/a/b")
+
+    (request,) = seen
+    assert request.path_values == {"id": "a/b\x1b c"}
+    assert response.status == 404
+
+
 async def test_pages_errors_are_its_own() -> None:
     """
     A page's own error response leaves as the page made it.

@@ -15,6 +15,7 @@ class PageRequest:
         query: The last value of each parameter.
         query_values: All values of each parameter.
         body: Body of a POST, decoded; empty for other methods.
+        path_values: Values of the path's parameters, as in `/why/{id}`.
         behind_seconds: Age of the oldest news that the logger had not got in time for
             this page; 0 if it had got all.
     """
@@ -23,6 +24,7 @@ class PageRequest:
     query: Mapping[str, str]
     query_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     body: bytes = b""
+    path_values: Mapping[str, str] = field(default_factory=dict)
     behind_seconds: float = 0.0
 
 

@@ -61,6 +61,7 @@ class LiveReading:
         hit_rate: Prefix-cache hit rate over the most recent requests, 0 to 1.
         saturation: Load relative to the saturation point, from 0.
         saturation_parts: Components of `saturation`.
+        bounds: Share of the last seconds in which each limit bound the engine.
         capacity: What the engine can serve, and how fast.
         slo_attainment: Fraction of recently evaluated requests that met their
             objectives.
@@ -78,6 +79,7 @@ class LiveReading:
     hit_rate: float
     saturation: float
     saturation_parts: Mapping[str, float]
+    bounds: Mapping[str, float]
     capacity: CapacityReading
     slo_attainment: float
     goodput: float

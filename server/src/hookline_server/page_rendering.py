@@ -142,6 +142,7 @@ async def page_request(request: web.Request) -> PageRequest:
         query=frozen_map({name: given[-1] for name, given in values.items()}),
         query_values=frozen_map(values),
         body=await read_body(request) if request.body_exists else b"",
+        path_values=frozen_map(dict(request.match_info)),
     )
 
 

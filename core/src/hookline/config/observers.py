@@ -33,8 +33,8 @@ class ObserverConfig:
         default=(),
         flag="stat-logger",
         metavar="NAME",
-        shown_default="prometheus, logging and flight_recorder for serve, otherwise "
-        "none",
+        shown_default="prometheus, logging, flight_recorder and insight for serve, "
+        "otherwise none",
     )
     options: dict[str, dict[str, str]] = option(
         "Option of a stat logger.",

@@ -7,6 +7,7 @@ from hookline_metrics.front_end_parts import EngineHealth
 from hookline_metrics.metric import Kind, Label, Metric, Stability
 from hookline_metrics.readings import LiveReading, Reading, by_label, one
 from hookline_metrics.saturation import PARTS
+from hookline_metrics.saturation.bound import LIVE_BOUNDS
 
 
 def _live(
@@ -113,6 +114,17 @@ LIVE_METRICS: tuple[Metric, ...] = (
         help="Components of hookline_saturation_ratio.",
         labels=(Label("part", PARTS),),
         value=Reading(LiveReading, lambda live: by_label(live.saturation_parts)),
+        stability=Stability.EXPERIMENTAL,
+    ),
+    Metric(
+        name="hookline_bound_ratio",
+        kind=Kind.GAUGE,
+        unit="ratio",
+        help="Share of the last seconds in which each limit bound the engine: what "
+        "kept waiting requests out of its steps, or what steps that serve all spend "
+        "their time on; client while it is idle.",
+        labels=(Label("limit", LIVE_BOUNDS),),
+        value=Reading(LiveReading, lambda live: by_label(live.bounds)),
         stability=Stability.EXPERIMENTAL,
     ),
     _live(

@@ -13,6 +13,7 @@ from hookline.request import Slo
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.saturation.arrivals import Arrivals
+from hookline_metrics.saturation.bound import LIVE_BOUNDS, BoundTimes
 from hookline_metrics.saturation.capacity import (
     CAPACITY,
     INTER_TOKEN,
@@ -50,6 +51,7 @@ class Saturation:
 
     def _reset(self) -> None:
         self._costs = StepCosts()
+        self._bound = BoundTimes()
         self._demand = Demand()
         self._arrivals = Arrivals()
         self._forecast = Forecast()
@@ -67,6 +69,16 @@ class Saturation:
         seconds = self._seconds_of_step(record.step, record.started_at, record.ended_at)
         self._age(seconds)
         self._costs.add(work.decode_requests, work.prefill_tokens, seconds)
+        if self._idle_since is not None:
+            idle = record.started_at - self._idle_since
+            self._bound.add_idle(max(0, idle) / NANOSECONDS)
+        self._bound.add_step(
+            seconds,
+            work.obstacle,
+            work.decode_requests,
+            work.prefill_tokens,
+            self._costs.cost,
+        )
         self._demand.add(record, step.iteration, step.scheduler)
         self._last_step = record.step
         self._idle_since = None  # it was busy until now, even if nothing is left
@@ -93,6 +105,15 @@ class Saturation:
     def parts(self, at: int | None = None) -> Mapping[str, float]:
         """Returns the components of the value: max(load + kv, growth) + backlog."""
         return self._parts(at)
+
+    def bounds(self) -> Mapping[str, float]:
+        """Returns the share of the last seconds in which each limit bound the engine.
+
+        An engine that is idle now is bound by its clients alone.
+        """
+        times = BoundTimes() if self._idle_since is not None else self._bound
+        shares = times.shares()
+        return {limit: shares[limit] for limit in LIVE_BOUNDS}
 
     def capacity(self) -> CapacityReading:
         """Returns what the engine can serve and how fast, once costs are fitted."""

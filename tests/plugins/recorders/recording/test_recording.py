@@ -23,6 +23,7 @@ from hookline.engine.engine_loop import EngineLoop
 from hookline.engine.scheduler.scheduler import Scheduler
 from hookline.engine_setup.building import build_core, build_loop
 from hookline.engine_setup.making import make_scheduler_parts
+from hookline.events import StepEvents
 from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted
 from hookline.step import ModelShape, StepResult
@@ -109,13 +110,18 @@ def test_a_recording_has_every_command_and_token(config: EngineConfig) -> None:
     assert path_of(config).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_run_is_repeated_from_its_recording(config: EngineConfig) -> None:
-    """A scheduler that gets what was recorded makes the same plans, preemptions too."""
-    tight = replace(
-        config,
-        cache=CacheConfig(num_kv_blocks=6),
-        scheduler=SchedulerConfig(max_num_seqs=4, max_num_batched_tokens=24),
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_run_is_repeated_from_its_recording(
+    config: EngineConfig, *, is_async: bool
+) -> None:
+    """A scheduler that gets what was recorded makes the same plans and events.
+
+    With preemptions, an abort, and steps that are planned before others have ended.
+    """
+    limits = SchedulerConfig(
+        max_num_seqs=4, max_num_batched_tokens=24, async_scheduling=is_async
     )
+    tight = replace(config, cache=CacheConfig(num_kv_blocks=6), scheduler=limits)
     loop = loop_of(tight)
     adds = [Add(engine_request(each, [3] * 9 + [each] * 9, 24)) for each in range(1, 7)]
     drive(loop, [*adds, Finish([3], Aborted("gone"))], turns=150)
@@ -124,43 +130,68 @@ def test_a_run_is_repeated_from_its_recording(config: EngineConfig) -> None:
     assert any(each.preempted for each in recording.requests.values())
     assert {step.obstacle for step in recording.steps} >= {"kv_blocks", ""}
 
-    facts = loop.core.facts.model
-    assert repeated(recording, tight, facts) == [
+    plans, events = repeated(recording, tight, loop.core.facts.model)
+
+    assert plans == [
         (step.number, step.request_tokens, step.planned and step.planned.new_blocks)
         for step in recording.steps
     ]
+    assert events == [
+        told_by(each.events or schema.Events()) for each in recording.states
+    ]
+    assert sum(len(each[3]) for each in events) == len(adds)
+
+
+Told = tuple[list[tuple[object, ...]], ...]
+Plan = tuple[int, dict[int, int], dict[int, list[int]] | None]
+
+
+def told_by(events: schema.Events | StepEvents) -> Told:
+    """What an output tells of requests, as an engine or a recording has it."""
+    return (
+        [(each.request_id, each.at) for each in events.queued],
+        [(each.request_id, each.at, each.is_resumed) for each in events.scheduled],
+        [
+            (each.request_id, each.at, str(each.cause), each.beneficiary_id)
+            for each in events.preempted
+        ],
+        [
+            (each.request_id, each.at, str(each.reason), each.output_tokens)
+            for each in events.finished
+        ],
+    )
 
 
 def repeated(
     recording: Recording, config: EngineConfig, shape: ModelShape
-) -> list[tuple[int, dict[int, int], dict[int, list[int]] | None]]:
-    """Plans of a new scheduler that gets the recorded commands, results and times."""
+) -> tuple[list[Plan], list[Told]]:
+    """Plans and events of a new scheduler with recorded commands, results and times."""
     parts = make_scheduler_parts(config, shape, VirtualClock(), {})
     scheduler = Scheduler(config.scheduler, parts, max_model_len=shape.max_model_len)
-    commands = commands_of(recording)
-    queued = {each: found.queued_at for each, found in recording.requests.items()}
-    found = []
-    for step in recording.steps:
-        assert step.planned is not None
-        assert step.published is not None
-        assert step.computed is not None
-        while commands and commands[0][0] <= step.published.started_at:
-            at, command = commands.pop(0)
+    commands = iter(commands_of(recording))
+    started = {each.step: each.started_at for each in recording.states if each.step}
+    plans: list[Plan] = []
+    events: list[Told] = []
+    for each in recording.records:
+        if isinstance(each, schema.Command):
+            at, command = next(commands)
             if isinstance(command, Add):
-                request = command.request
-                scheduler.add(request, queued[request.request_id] or 0)
+                scheduler.add(command.request, at)
             elif isinstance(command, Finish):
                 scheduler.finish(command.request_ids, command.cause, at)
-        plan = scheduler.schedule(step.published.started_at)
-        assert plan is not None
-        blocks = {each: list(new) for each, new in plan.new_block_ids.items()}
-        blocks |= {each.request_id: list(each.block_ids) for each in plan.admitted}
-        tokens = dict(zip(plan.request_ids, plan.num_tokens, strict=True))
-        found.append((plan.step, tokens, blocks or None))
-        scheduler.update(
-            StepResult(tokens=step.computed.tokens or {}), step.computed.at
-        )
-    return found
+        elif isinstance(each, schema.Planned):
+            plan = scheduler.schedule(started[each.step])
+            assert plan is not None
+            blocks = {number: list(new) for number, new in plan.new_block_ids.items()}
+            blocks |= {new.request_id: list(new.block_ids) for new in plan.admitted}
+            tokens = dict(zip(plan.request_ids, plan.num_tokens, strict=True))
+            plans.append((plan.step, tokens, blocks or None))
+        elif isinstance(each, schema.Published):
+            if each.computed is not None:
+                result = StepResult(tokens=each.computed.tokens or {})
+                scheduler.update(result, each.computed.at)
+            events.append(told_by(scheduler.take_events()))
+    return plans, events
 
 
 def test_the_last_owner_of_a_block_is_known(config: EngineConfig) -> None:
@@ -271,4 +302,4 @@ def test_the_schema_of_version_1_stays() -> None:
 
     assert schema.VERSION == 1
     digest = blake2b(repr(fields).encode(), digest_size=8).hexdigest()
-    assert digest == "b429682dda54cc9c"
+    assert digest == "f77801e3e0b45180"

@@ -17,9 +17,9 @@ from hookline_server.cli.options.parser import make_parser, parse
 from hookline_server.cli.output import say
 
 DESCRIPTION = (
-    "Compares two result files of one benchmark, A (before) and B (after). The exit "
-    "status is 1 if B is worse by more than noise, and 3 if there are too few values "
-    "to judge anything."
+    "Compares two result files of one benchmark, or two recordings of engines, A "
+    "(before) and B (after). The exit status is 1 if B is worse by more than noise, "
+    "and 3 if there are too few values to judge anything."
 )
 WORSE = 1
 UNJUDGED = 3
@@ -97,8 +97,7 @@ def run(argv: list[str]) -> int:
     first, second = (read_result(str(given[name])) for name in ("A", "B"))
     if first.benchmark is not second.benchmark:
         raise UsageError(
-            f"A is a result of `bench {first.benchmark}`, B of "
-            f"`bench {second.benchmark}`; they have no metric in common"
+            f"A is {first.origin}, B {second.origin}; they have no metric in common"
         )
     changes = settings.judge.changes(first, second)
     comparison = Comparison(first=first, second=second, changes=changes)

@@ -115,6 +115,7 @@ def scheduler(make: StandardPanels) -> Row:
             make.rates("Engine stalls", "hookline_engine_stalls"),
             make.rates("Engine restarts", "hookline_engine_restarts"),
             make.each("Saturation by component", "hookline_saturation_part_ratio"),
+            make.each("Time at each limit", "hookline_bound_ratio"),
             make.each(
                 "Requests per second at capacity",
                 "hookline_capacity_requests_per_second",

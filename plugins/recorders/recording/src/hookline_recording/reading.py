@@ -106,10 +106,15 @@ def read_state(path: Path) -> EngineState:
     return EngineState(*STATE.unpack(data))
 
 
-def read_recording(path: Path) -> Recording:
+def read_recording(path: Path, newest: int | None = None) -> Recording:
     """Reads a ring or a saved recording.
 
     Damaged records are left out and counted.
+
+    Args:
+        path: The file.
+        newest: How many of the engine's newest records are read; older ones then count
+            as overwritten. None for all.
 
     Raises:
         NewerRecordingError: Its schema is newer than this reader.
@@ -126,11 +131,13 @@ def read_recording(path: Path) -> Recording:
     for number in sorted(found):
         of_engine = number < FRONT_END_NUMBERS
         by_writer[0 if of_engine else number // NUMBERS_OF_FRONT_END].append(number)
+    if newest is not None:
+        by_writer[0] = by_writer[0][-newest:]
     records: list[Record] = []
     front_end_records: list[Served | Answered] = []
     lost = 0
     decode = msgspec.msgpack.Decoder(Record).decode
-    for numbers in by_writer.values():
+    for numbers in filter(None, by_writer.values()):
         lost += numbers[-1] - numbers[0] + 1
         for number in numbers:
             try:

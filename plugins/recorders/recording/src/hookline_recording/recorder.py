@@ -264,6 +264,7 @@ class Recorder:
             request.completion_index,
             facts.response_id,
             facts.trace_id,
+            slo=None if facts.slo is None else msgspec.structs.astuple(facts.slo),
         )
         self._open[request.request_id] = arrived
         if self._content is not Content.NONE:

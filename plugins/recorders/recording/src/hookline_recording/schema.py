@@ -97,6 +97,8 @@ class Arrived(msgspec.Struct, frozen=True, array_like=True, tag=1):
         block_hashes: Salted hashes of the prompt's full blocks, eight bytes each; each
             covers all tokens up to its block's end.
         is_repeated: Whether this is part of a key frame.
+        slo: Its objectives for ttft, tpot and e2e in seconds, None without; None if it
+            has none.
     """
 
     at: int
@@ -112,6 +114,7 @@ class Arrived(msgspec.Struct, frozen=True, array_like=True, tag=1):
     trace_id: str = ""
     block_hashes: bytes = b""
     is_repeated: bool = False
+    slo: tuple[float | None, float | None, float | None] | None = None
 
 
 class Planned(msgspec.Struct, frozen=True, array_like=True, tag=2):

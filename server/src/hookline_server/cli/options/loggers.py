@@ -11,7 +11,7 @@ from hookline_server.cli.options.option import Option
 from hookline_server.cli.options.parser import Parser
 
 NONE = "none"
-BUILT_IN = ("prometheus", "logging", "flight_recorder")
+BUILT_IN = ("prometheus", "logging", "flight_recorder", "insight")
 OTEL = "otel"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from hookline_bench.comparison.offline_samples import phase_samples, start_samples
+from hookline_bench.comparison.recording_samples import is_recording, read_recorded
 from hookline_bench.comparison.sample import Benchmark, Result, Sample
 from hookline_bench.comparison.serve_samples import serve_samples
 from hookline_server.cli.errors import UsageError
@@ -65,11 +66,13 @@ TOTALS = {
 
 
 def read_result(path: str) -> Result:
-    """Reads a result file.
+    """Reads a result file, or a recording.
 
     Raises:
         UsageError: It cannot be read, or holds nothing that can be compared.
     """
+    if is_recording(path):
+        return read_recorded(path)
     fields = _fields(path)
     benchmark = next((MARKS[name] for name in MARKS if name in fields), None)
     if benchmark is None:

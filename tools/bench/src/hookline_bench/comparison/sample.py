@@ -6,12 +6,13 @@ from enum import StrEnum
 
 
 class Benchmark(StrEnum):
-    """The benchmark that wrote a file."""
+    """The benchmark that wrote a file, or a recording of an engine."""
 
     SERVE = "serve"
     THROUGHPUT = "throughput"
     LATENCY = "latency"
     STARTUP = "startup"
+    RECORDING = "recording"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,3 +49,10 @@ class Result:
     samples: tuple[Sample, ...]
     conditions: Mapping[str, object] = field(default_factory=dict)
     totals: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> str:
+        """What it was read from, in words."""
+        if self.benchmark is Benchmark.RECORDING:
+            return "a recording"
+        return f"a result of `bench {self.benchmark}`"

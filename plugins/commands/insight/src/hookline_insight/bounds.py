@@ -1,0 +1,139 @@
+"""Bound by what: which limit a recorded engine spent its time at, with the evidence."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hookline.clock import NANOSECONDS
+from hookline_insight.activity import Activity
+from hookline_insight.company import HeldBlocks, size_of
+from hookline_insight.explainer import Explainer
+from hookline_insight.wording import duration
+from hookline_metrics.saturation.bound import (
+    BANDWIDTH,
+    BUDGET,
+    CLIENT,
+    COMPUTE,
+    FRONT_END,
+    KV_SPACE,
+    SLOTS,
+    BoundTimes,
+)
+
+WORDS = {
+    COMPUTE: "compute",
+    BANDWIDTH: "memory bandwidth",
+    KV_SPACE: "KV space",
+    SLOTS: "batch slots",
+    BUDGET: "the token budget of a step",
+    FRONT_END: "the front end",
+    CLIENT: "its clients",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What bounds an engine.
+
+    Attributes:
+        name: The limit at which it spent most of its time.
+        seconds: How long it was at each.
+        evidence: What shows it, in words.
+    """
+
+    name: str
+    seconds: dict[str, float]
+    evidence: str
+
+    def lines(self) -> Iterator[str]:
+        """Says it."""
+        whole = sum(self.seconds.values()) or 1.0
+        share = self.seconds[self.name] / whole
+        yield (
+            f"bound by {WORDS[self.name]} for {share:.0%} of "
+            f"{duration(round(whole * NANOSECONDS))}: {self.evidence}."
+        )
+        for name, seconds in sorted(self.seconds.items(), key=lambda each: -each[1]):
+            if seconds:
+                yield f"  {seconds / whole:6.1%}  {WORDS[name]}"
+
+
+def bound_of(explainer: Explainer) -> Bound:
+    """Tells what bounds an engine, by all of a recording."""
+    times = BoundTimes(None)
+    steps, costs = explainer.steps, explainer.costs
+    prepared = _preparations(explainer)
+    for span in explainer.activities:
+        seconds = (span.end - span.begin) / NANOSECONDS
+        if span.activity is Activity.UNKNOWN:
+            continue
+        if span.activity is Activity.BETWEEN and _is_idle(explainer, span.step):
+            overlap = _overlap(prepared, span.begin, span.end)
+            times.add_idle(seconds, overlap / NANOSECONDS)
+        elif span.step is not None:
+            step = steps[span.step]
+            times.add_step(seconds, step.obstacle, *size_of(step), costs.cost)
+    return Bound(times.name, times.seconds, _evidence(explainer, times.name))
+
+
+def _is_idle(explainer: Explainer, index: int | None) -> bool:
+    """Whether an engine has no request after a step."""
+    if index is None:
+        return True
+    published = explainer.steps[index].published
+    return published is not None and not (
+        published.running or published.waiting or published.held
+    )
+
+
+def _preparations(explainer: Explainer) -> list[tuple[int, int]]:
+    """Returns when the front end prepared requests, as intervals without overlap."""
+    found = []
+    for request_id, request in explainer.recording.requests.items():
+        times = explainer.recording.front_end_times(request_id)
+        if times is not None and request.facts is not None:
+            found.append((times.arrived, request.facts.at))
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(found):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _overlap(intervals: list[tuple[int, int]], begin: int, end: int) -> int:
+    return sum(max(0, min(end, last) - max(begin, first)) for first, last in intervals)
+
+
+def _evidence(explainer: Explainer, name: str) -> str:
+    """Says what shows it."""
+    header, cost = explainer.recording.header, explainer.costs.cost
+    waiting = max((each.waiting for each in explainer.recording.states), default=0)
+    words = {
+        KV_SPACE: "up to {waiting} requests waited while others held up to {held} of "
+        "{blocks} KV blocks",
+        SLOTS: "up to {waiting} requests waited while all {seqs} slots were taken",
+        BUDGET: "up to {waiting} requests waited for steps of at most {tokens} tokens",
+        COMPUTE: "none waited, and prompt tokens took most of the steps' time, "
+        "{prefill:.1f} µs each",
+        BANDWIDTH: "none waited, and most of the steps' time went to what each of them "
+        "reads: {fixed:.2f} ms a step and {decode:.2f} ms a request",
+        FRONT_END: "it had no request while the front end prepared some",
+        CLIENT: "it had no request, and the front end had none either",
+    }
+    return words[name].format(
+        waiting=waiting,
+        held=_most_held(explainer) if name == KV_SPACE else 0,
+        blocks=header.num_kv_blocks,
+        seqs=header.max_num_seqs,
+        tokens=header.max_num_batched_tokens,
+        prefill=cost.prefill * 1e6,
+        fixed=cost.fixed * 1e3,
+        decode=cost.decode * 1e3,
+    )
+
+
+def _most_held(explainer: Explainer) -> int:
+    held = HeldBlocks(explainer.steps)
+    sums = (sum(held.after(index).values()) for index in range(len(explainer.steps)))
+    return max(sums, default=0)

@@ -1,0 +1,3 @@
+"""Paths of this distribution's pages."""
+
+PATH = "/why"
