@@ -2,6 +2,8 @@
 
 from hookline.engine.scheduler.plan_builder import PlanBuilder
 from hookline.request import Request
+from hookline.sections import NO_SECTIONS
+from hookline.stats.step_work import Obstacle
 from hookline_testing.simulation import engine_request
 
 
@@ -45,7 +47,7 @@ def test_plan_has_single_tokens_first_and_only_new_blocks() -> None:
     builder.add(joins, 2, [])
     builder.admitted.append(joins)
 
-    plan = builder.plan(4, [9])
+    plan = builder.plan(4, [9], NO_SECTIONS, Obstacle.NONE)
 
     assert (plan.step, plan.released) == (4, [9])
     assert (plan.request_ids, plan.num_tokens) == ([2, 1, 3], [1, 3, 2])

@@ -12,8 +12,8 @@ from hookline.config import CacheConfig, SchedulerConfig
 from hookline.engine.commands import Add, Command
 from hookline.engine.engine_loop import EngineLoop
 from hookline.engine.scheduler.readiness import ReadinessGate
+from hookline.engine.tap import TapContext
 from hookline.engine.worker.executor import DeferredStep, Executor, StartedStep
-from hookline.engine_setup.taps import TapContext
 from hookline.request import GenerateRequest, RequestFacts, Slo
 from hookline.step import StepPlan, StepResult
 from hookline_insight import Explainer

@@ -9,7 +9,7 @@ import msgspec
 from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.engine.scheduler.request_queues import RequestQueues
 from hookline.request import Request
-from hookline.sections import NO_SECTIONS, Sections
+from hookline.sections import Sections
 from hookline.stats.step_work import Obstacle, StepWork
 from hookline.step import AdmittedSequence, StepPlan
 
@@ -97,11 +97,7 @@ class PlanBuilder:
                 return
 
     def plan(
-        self,
-        step: int,
-        released: Sequence[int],
-        sections: Sections = NO_SECTIONS,
-        obstacle: Obstacle = Obstacle.NONE,
+        self, step: int, released: Sequence[int], sections: Sections, obstacle: Obstacle
     ) -> StepPlan:
         """Returns the plan of all entries.
 
