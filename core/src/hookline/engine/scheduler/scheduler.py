@@ -146,9 +146,7 @@ class Scheduler:
             )
         else:
             obstacle = Obstacle.NONE
-        if queues.held.counts and not obstacle:
-            obstacle = Obstacle.GATE
-        self.obstacle = obstacle
+        self.obstacle = obstacle or (Obstacle.GATE if queues.held.counts else obstacle)
         builder.budget += self._whole.tokens - share.tokens
         if drafts := self._lifecycle.drafts:
             plan_drafts(drafts, builder, self._cache, self._max_model_len)
