@@ -225,6 +225,8 @@ def test_commands_read_rings_and_files(
     assert why_command.run(["--json", "r-1", path]) == 0
     (fields,) = json.loads(capsys.readouterr().out)
     assert fields["residue_ns"] == 0
+    # The virtual clock is the same on the wall.
+    assert fields["began_at_ns"] == pytest.approx(fields["begin_ns"], abs=100_000)
     assert sum(part["ns"] for part in fields["parts"]) == fields["latency_ns"]
     assert why_command.run(["--slowest", "1", path]) == 0
     assert why_command.run(["--bound", "--eats", "tenant", path]) == 0

@@ -45,6 +45,7 @@ class Answer:
             "finish_reason": None if ended is None else ended.reason,
             "prompt_tokens": None if facts is None else facts.prompt_tokens,
             "output_tokens": account.output_tokens,
+            "began_at_ns": self.words.began(account),
             "begin_ns": account.begin,
             "latency_ns": account.latency,
             "ttft_ns": account.ttft,

@@ -105,6 +105,10 @@ class Words:
         name = safe(facts.client_id or facts.response_id)
         return f"{name}#{facts.completion_index}" if facts.completion_index else name
 
+    def began(self, account: Account) -> int:
+        """Returns when a request's account begins, in ns since the epoch."""
+        return self._explainer.recording.wall_at(account.begin)
+
     def sentence(self, account: Account) -> str:
         """Says in one sentence how a request fared, and why it took so long."""
         name, latency = self.name(account.request_id), duration(account.latency)
