@@ -1,9 +1,8 @@
 """Traces of staged engines, read back with the classes that Perfetto publishes."""
 
 import json
-import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -30,6 +29,7 @@ from hookline_recording.schema import FRAME, HEADER_BYTES
 from hookline_recording.streaming import RecordStream
 
 from .staged_engine import Stage
+from .test_staged_accounts import CASES, Case
 
 HOSTILE = '\x1b[2J</script><script>alert("x")</script>\u202e'
 
@@ -176,13 +176,8 @@ def of_account(explainer: Explainer, request_id: int) -> dict[str, Counter[str]]
     return dict(found)
 
 
-@pytest.mark.parametrize("steps_at_once", [130, 2048])
-def test_sums_of_requests_are_those_of_why(folder: Path, steps_at_once: int) -> None:
-    """By phase and by cause, to the nanosecond, however few steps are held."""
-    explainer = busy(folder / "a.rec").play(folder)
-
-    read = traced(folder / "a.rec", steps_at_once)
-
+def check_sums(read: Read, explainer: Explainer) -> None:
+    """Compares the phases and causes of all requests with what `why` tells."""
     requests = read.requests()
     assert requests.keys() == explainer.recording.requests.keys()
     phases = defaultdict[int, defaultdict[str, Counter[str]]](
@@ -199,6 +194,27 @@ def test_sums_of_requests_are_those_of_why(folder: Path, steps_at_once: int) -> 
         assert drawn.end - drawn.begin == account.latency
         assert sum(causes(drawn.notes).values()) == account.latency
         assert dict(phases[number]) == of_account(explainer, number), number
+
+
+@pytest.mark.parametrize("steps_at_once", [130, 2048])
+def test_sums_of_requests_are_those_of_why(folder: Path, steps_at_once: int) -> None:
+    """By phase and by cause, to the nanosecond, however few steps are held."""
+    explainer = busy(folder / "a.rec").play(folder)
+
+    check_sums(traced(folder / "a.rec", steps_at_once), explainer)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_staged_cases_are_drawn_as_told(case: Callable[[], Case], folder: Path) -> None:
+    """Gates, sleep, transfers, stalls: nothing depends on where windows end."""
+    stage = case()[0]
+    stage.saved = folder / "a.rec"
+    explainer = stage.play(folder)
+
+    read = traced(folder / "a.rec", 70)
+
+    check_sums(read, explainer)
+    assert not list(overlaps(read.slices))
 
 
 def test_steps_are_all_there_and_their_parts_add_up(folder: Path) -> None:
@@ -406,4 +422,4 @@ def test_the_command_writes_both_formats(
     assert capsys.readouterr().out.count(" steps, ") == 2
     assert Reader().take((folder / "out").read_bytes()).requests()
     assert json.loads((folder / "out.json").read_text())
-    assert not [each for each in os.listdir(folder) if "unfinished" in each]
+    assert not list(folder.glob("*unfinished*"))

@@ -1,6 +1,6 @@
 """Draws requests: each on a row of its own, in it its phases and what it waited for."""
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hookline_insight.account import Cause, Piece
@@ -15,6 +15,10 @@ NOT_RECORDED = "not_recorded"
 _IN_BATCH = (Phase.PREFILL, Phase.DECODE)
 
 
+_Of = tuple[Cause, str]
+"""A cause, with the name of a gate."""
+
+
 @dataclass(slots=True)
 class _Drawn:
     """A request as far as it is drawn.
@@ -22,16 +26,20 @@ class _Drawn:
     Attributes:
         lane: Its row.
         until: Until when it is drawn.
-        phase: The open slice's, with what its time went to.
-        cause: The open slice in it.
+        is_open: Whether a phase's slice is.
+        phase: That phase; None if it is not known.
+        phase_causes: What its time went to, ns.
+        cause: The open slice in it; None if there is none.
+        causes: What the time of all phases before went to, ns.
     """
 
     lane: int
     until: int
-    phase: str = ""
-    phase_causes: Counter[str] = field(default_factory=Counter)
-    cause: str = ""
-    causes: Counter[str] = field(default_factory=Counter)
+    is_open: bool = False
+    phase: Phase | None = None
+    phase_causes: dict[_Of, int] = field(default_factory=dict)
+    cause: _Of | None = None
+    causes: dict[_Of, int] = field(default_factory=dict)
 
 
 class RequestRows:
@@ -103,41 +111,57 @@ class RequestRows:
 
     def _piece(self, drawn: _Drawn, request_id: int, piece: Piece) -> None:
         """Draws a piece, or adds it to the open slices that are alike."""
-        track, at = self._lanes.tracks[drawn.lane], piece.begin + self._offset
-        phase = NOT_RECORDED if piece.phase is None else str(piece.phase.value)
-        if phase != drawn.phase:
-            joins = piece.phase in _IN_BATCH and drawn.phase not in _IN_BATCH
-            self._end_phase(drawn, at)
-            flows = Flows((self.flow(request_id),)) if joins else NO_FLOWS
-            self._canvas.begin(track, at, phase, flows=flows)
-            drawn.phase = phase
-        cause = ""
-        if piece.phase is not None and piece.phase not in _IN_BATCH:
-            cause = _name(piece.shares[0].cause, piece.shares[0].detail)
-        if cause != drawn.cause:
-            if drawn.cause:
-                self._canvas.end(track, at)
-            if cause:
-                self._canvas.begin(track, at, cause)
-            drawn.cause = cause
+        phase = piece.phase
+        is_in_batch = phase is Phase.DECODE or phase is Phase.PREFILL
+        if not drawn.is_open or phase is not drawn.phase:
+            was_in_batch = drawn.phase in _IN_BATCH
+            self._end_phase(drawn, piece.begin)
+            self._begin_phase(drawn, piece, request_id, was_in_batch=was_in_batch)
+        if phase is not None and not is_in_batch:
+            self._wait(drawn, piece)
+        found = drawn.phase_causes
         for share in piece.shares:
-            drawn.phase_causes[_name(share.cause, share.detail)] += share.ns
+            key = share.cause, share.detail
+            found[key] = found.get(key, 0) + share.ns
 
-    def _end_phase(self, drawn: _Drawn, at: int) -> None:
-        """Ends the open slices within a request's."""
-        if not drawn.phase:
+    def _wait(self, drawn: _Drawn, piece: Piece) -> None:
+        """Draws what a request waits for, one slice while that lasts."""
+        cause = piece.shares[0].cause, piece.shares[0].detail
+        if cause == drawn.cause:
             return
+        track, at = self._lanes.tracks[drawn.lane], piece.begin + self._offset
+        if drawn.cause is not None:
+            self._canvas.end(track, at)
+        self._canvas.begin(track, at, _name(cause))
+        drawn.cause = cause
+
+    def _begin_phase(
+        self, drawn: _Drawn, piece: Piece, request_id: int, *, was_in_batch: bool
+    ) -> None:
+        """Begins a phase's slice; an arrow leads to its steps."""
+        name = NOT_RECORDED if piece.phase is None else piece.phase.value
+        joins = piece.phase in _IN_BATCH and not was_in_batch
+        flows = Flows((self.flow(request_id),)) if joins else NO_FLOWS
         track = self._lanes.tracks[drawn.lane]
-        if drawn.cause:
+        self._canvas.begin(track, piece.begin + self._offset, name, flows=flows)
+        drawn.is_open, drawn.phase = True, piece.phase
+
+    def _end_phase(self, drawn: _Drawn, until: int) -> None:
+        """Ends the open slices within a request's."""
+        if not drawn.is_open:
+            return
+        track, at = self._lanes.tracks[drawn.lane], until + self._offset
+        if drawn.cause is not None:
             self._canvas.end(track, at)
         self._canvas.end(track, at, _in_ns(drawn.phase_causes))
-        drawn.causes += drawn.phase_causes
-        drawn.phase_causes.clear()
-        drawn.phase = drawn.cause = ""
+        for cause, ns in drawn.phase_causes.items():
+            drawn.causes[cause] = drawn.causes.get(cause, 0) + ns
+        drawn.phase_causes = {}
+        drawn.is_open, drawn.cause = False, None
 
     def _end(self, drawn: _Drawn, request: RecordedRequest) -> None:
         at = drawn.until + self._offset
-        self._end_phase(drawn, at)
+        self._end_phase(drawn, drawn.until)
         notes = dict(_in_ns(drawn.causes))
         if request.finished is None:
             notes["end"] = "none yet"
@@ -166,9 +190,10 @@ class RequestRows:
             self._transfers.free(lane, end)
 
 
-def _name(cause: Cause, detail: str) -> str:
-    return f"{cause.value}: {safe(detail)}" if detail else cause.value
+def _name(cause: _Of) -> str:
+    name, detail = cause
+    return f"{name.value}: {safe(detail)}" if detail else name.value
 
 
-def _in_ns(causes: Counter[str]) -> Notes:
-    return {f"{name} (ns)": ns for name, ns in causes.items() if ns}
+def _in_ns(causes: Mapping[_Of, int]) -> Notes:
+    return {f"{_name(cause)} (ns)": ns for cause, ns in causes.items() if ns}
