@@ -19,6 +19,7 @@ from hookline.step import StepPlan, StepResult
 from hookline_insight import Explainer
 from hookline_recording import read_recording
 from hookline_recording.config import RecordingConfig
+from hookline_recording.folder import save
 from hookline_recording.taps import flight_recorder
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import engine_request, simulated_core
@@ -67,6 +68,7 @@ class Stage:
         blocks: KV blocks.
         events: (ns, command, or what else happens then).
         until: When the recording is read, ns; None for once all is done.
+        saved: Where the recording is saved; None for nowhere.
     """
 
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
@@ -77,6 +79,7 @@ class Stage:
     events: list[tuple[int, Command | Callable[[], None]]] = field(default_factory=list)
     until: int | None = None
     ring_bytes: int = RING_BYTES
+    saved: Path | None = None
 
     def at(self, seconds: float, what: Command | Callable[[], None]) -> "Stage":
         """Has something happen so many seconds after `START`."""
@@ -127,6 +130,8 @@ class Stage:
         self._run(loop, clock)
         (ring,) = (folder / f"hookline-recordings-{os.geteuid()}").glob("*.ring")
         explainer = Explainer(read_recording(ring))
+        if self.saved is not None:
+            save(ring, self.saved)
         loop.close()
         return explainer
 

@@ -59,7 +59,8 @@ class Activities:
                 yield Span(at, span.begin, Activity.UNKNOWN, None)
                 at = span.begin
             cut = min(span.end, end)
-            yield span._replace(begin=at, end=cut)
+            is_whole = span.begin == at and span.end == cut
+            yield span if is_whole else span._replace(begin=at, end=cut)
             at = cut
         if at < end:
             yield Span(at, end, Activity.UNKNOWN, None)

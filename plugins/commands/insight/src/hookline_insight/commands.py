@@ -7,3 +7,4 @@ STALLED = Command(
     "tell what an engine that hangs, or works, is doing",
     "hookline_insight.stalled_command",
 )
+TRACE = Command("draw recordings for Perfetto", "hookline_insight.trace_command")

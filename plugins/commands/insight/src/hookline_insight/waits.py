@@ -43,6 +43,11 @@ class Obstructions:
         first, last = (bisect_right(self._times, at) for at in (begin, end - 1))
         return self._times[first:last]
 
+    def reasons(self) -> Iterator[tuple[int, str]]:
+        """Yields (when, why) no more requests were admitted from then on, if any."""
+        for each in self._all:
+            yield each.at, each.obstacle
+
     def shares(self, queued_at: int, begin: int, end: int) -> list[Share] | None:
         """Tells what a request that waits has waited for, without a plan in between.
 

@@ -4,13 +4,14 @@
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from zlib import crc32
 
 import msgspec
 
+from hookline_recording.frames import frames
 from hookline_recording.front_end_schema import (
     FRONT_END_NUMBERS,
     NUMBERS_OF_FRONT_END,
@@ -20,11 +21,8 @@ from hookline_recording.front_end_schema import (
 from hookline_recording.recording import EngineState, Recording
 from hookline_recording.schema import (
     FORMER_MAGIC,
-    FRAME,
     HEADER_BYTES,
     MAGIC,
-    MARK,
-    MOST_RECORD_BYTES,
     PREFIX,
     STATE,
     STATE_AT,
@@ -35,7 +33,6 @@ from hookline_recording.schema import (
 
 RING, FRONT_END = ".ring", ".front"
 """Suffixes of the rings of engines and front ends."""
-_MARK = MARK.to_bytes(2, "little")
 
 
 class RecordingError(ValueError):
@@ -123,10 +120,10 @@ def read_recording(path: Path, newest: int | None = None) -> Recording:
     """
     data = path.read_bytes()
     header = _header(path, data[:HEADER_BYTES])
-    found = dict(_frames(data))
+    found = _bodies(data)
     for front_end in front_ends_of(path):
         with suppress(OSError):  # it may end meanwhile
-            found |= _frames(front_end.read_bytes())
+            found |= _bodies(front_end.read_bytes())
     by_writer: defaultdict[int, list[int]] = defaultdict(list)
     for number in sorted(found):
         of_engine = number < FRONT_END_NUMBERS
@@ -183,16 +180,5 @@ def _header(path: Path, data: bytes) -> Header:
     return header
 
 
-def _frames(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields numbers and bodies of the frames that are whole, wherever they are."""
-    position, size = HEADER_BYTES, FRAME.size
-    while 0 <= position <= len(data) - size:
-        mark, length, number, checksum = FRAME.unpack_from(data, position)
-        end = position + size + length
-        if mark == MARK and length <= MOST_RECORD_BYTES and end <= len(data):
-            body = data[position + size : end]
-            if crc32(body, number & 0xFFFFFFFF) == checksum:
-                yield number, body
-                position = end
-                continue
-        position = data.find(_MARK, position + 1)
+def _bodies(data: bytes) -> dict[int, bytes]:
+    return {number: body for number, _, body in frames(BytesIO(data))}

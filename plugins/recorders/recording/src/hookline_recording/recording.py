@@ -5,7 +5,7 @@ engine.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -194,7 +194,8 @@ class Recording:
     @cached_property
     def requests(self) -> dict[int, RecordedRequest]:
         """The requests by internal id."""
-        found = _requests(self.records, self.steps)
+        found = dict[int, RecordedRequest]()
+        take_requests(self.records, self.steps, found)
         for each in self.front_end:
             if isinstance(each, Served) and each.request_id in found:
                 found[each.request_id].served = each
@@ -275,6 +276,14 @@ class Recording:
             and client_id in (request.facts.client_id, request.facts.response_id)
         ]
 
+    def wall_at(self, at: int) -> int:
+        """Returns the wall clock of a moment of the monotonic clock, ns."""
+        wall, monotonic = self.header.wall, self.header.monotonic
+        for each in self.states:
+            if each.wall and each.clock_at <= at:
+                wall, monotonic = each.wall, each.clock_at
+        return wall + at - monotonic
+
 
 def obstacle_name(index: int) -> str:
     """Returns an obstacle's name; empty if it is newer than this reader."""
@@ -325,10 +334,13 @@ def _own(
             owners[block_id] = request_id
 
 
-def _requests(
-    records: list[Record], steps: list[RecordedStep]
-) -> dict[int, RecordedRequest]:
-    found: defaultdict[int, RecordedRequest] = defaultdict(RecordedRequest)
+def take_requests(
+    records: Iterable[Record],
+    steps: Iterable[RecordedStep],
+    known: dict[int, RecordedRequest],
+) -> None:
+    """Adds what records and steps tell of requests to what is known of them."""
+    found = defaultdict[int, RecordedRequest](RecordedRequest, known)
     for each in records:
         if isinstance(each, schema.Arrived):
             request = found[each.request_id]
@@ -341,7 +353,7 @@ def _requests(
     for step in steps:
         for request_id in step.request_ids or ():
             found[request_id].steps.append(step.number)
-    return dict(found)
+    known.update(found)
 
 
 def _take(events: schema.Events, found: defaultdict[int, RecordedRequest]) -> None:

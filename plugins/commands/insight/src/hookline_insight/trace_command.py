@@ -1,0 +1,50 @@
+"""`hookline trace`: draws recordings for the viewers of Perfetto and Chrome."""
+
+import argparse
+from pathlib import Path
+
+from hookline_insight.sources import paths_of
+from hookline_insight.trace.chrome import ChromeCanvas
+from hookline_insight.trace.drawing import draw
+from hookline_insight.trace.perfetto import PerfettoCanvas
+from hookline_recording import RecordingError
+from hookline_server.cli.errors import CommandFailedError
+from hookline_server.cli.output import say
+
+
+def run(argv: list[str]) -> int:
+    """Writes the trace, and says where it is."""
+    parser = argparse.ArgumentParser(
+        prog="hookline trace",
+        description="Draws what engines did: steps, requests, queues and transfers. "
+        "https://ui.perfetto.dev shows it.",
+    )
+    parser.add_argument(
+        "source",
+        nargs="?",
+        metavar="PID|FILE",
+        help="a process or a recording, with the files that continue it; by default "
+        "all rings of this user",
+    )
+    formats = parser.add_mutually_exclusive_group(required=True)
+    formats.add_argument("--perfetto", metavar="OUT", help="write Perfetto's format")
+    formats.add_argument(
+        "--json",
+        metavar="OUT",
+        help="write JSON, which Chrome shows, too; of long recordings it is too large",
+    )
+    given = parser.parse_args(argv)
+    is_json = given.json is not None
+    output = Path(given.json if is_json else given.perfetto)
+    paths = paths_of(given.source)
+    unfinished = output.with_name(f"{output.name}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            make = ChromeCanvas if is_json else PerfettoCanvas
+            steps = draw(paths, file, make)
+        unfinished.replace(output)
+    except (RecordingError, OSError) as error:
+        unfinished.unlink(missing_ok=True)
+        raise CommandFailedError(str(error)) from error
+    say(f"{output}: {steps} steps, {output.stat().st_size / 1e6:.1f} MB")
+    return 0
