@@ -90,7 +90,7 @@ class Usage:
         steps, held = self._explainer.steps, HeldBlocks(self._explainer.steps)
         times = [each.planned.at if each.planned else None for each in steps]
         ends = [*times[1:], self._explainer.until]
-        for index, (begin, end) in enumerate(zip(times, ends, strict=True)):
+        for index, (begin, end) in enumerate(zip(times, ends, strict=False)):
             if begin is None:
                 continue
             length = (self._explainer.until if end is None else end) - begin

@@ -111,9 +111,10 @@ def _reported(given: argparse.Namespace, source: str | None) -> str:
     told: list[dict[str, object]] = []
     found: list[str] = []
     for explainer in explainers(paths_of(source)):
-        index = explainer.recording.header.engine_index
-        fields: dict[str, object] = {"engine_index": index}
-        found.append(f"engine {index}")
+        header = explainer.recording.header
+        index, whose = header.engine_index, f"process {header.pid}, {header.model}"
+        fields: dict[str, object] = {"engine_index": index, "pid": header.pid}
+        found.append(safe_text(f"engine {index} ({whose})"))
         if given.bound:
             bound = bound_of(explainer)
             fields["bound"] = {"by": bound.name, "seconds": bound.seconds}
