@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
+from zlib import crc32
 
+import msgspec
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
@@ -25,12 +27,29 @@ from hookline_insight.trace.perfetto import PerfettoCanvas
 from hookline_insight.trace_command import run
 from hookline_insight.usage import Usage
 from hookline_recording.frames import frames
-from hookline_recording.schema import FRAME, HEADER_BYTES
+from hookline_recording.schema import (
+    FRAME,
+    HEADER_BYTES,
+    MAGIC,
+    MARK,
+    PREFIX,
+    VERSION,
+    Arrived,
+    Computed,
+    Events,
+    Header,
+    Planned,
+    Published,
+    Queued,
+    Record,
+    Scheduled,
+)
 from hookline_recording.streaming import RecordStream
 
 from .staged_engine import Stage
-from .test_staged_accounts import CASES, Case
+from .test_staged_accounts import CASES, Case, gate, pipeline, sleep, without_cpu
 
+ESSENTIAL = gate, pipeline, sleep, without_cpu
 HOSTILE = '\x1b[2J</script><script>alert("x")</script>\u202e'
 
 
@@ -204,7 +223,14 @@ def test_sums_of_requests_are_those_of_why(folder: Path, steps_at_once: int) -> 
     check_sums(traced(folder / "a.rec", steps_at_once), explainer)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=() if case in ESSENTIAL else pytest.mark.exhaustive)
+        for case in CASES
+    ],
+    ids=lambda case: case.__name__,
+)
 def test_staged_cases_are_drawn_as_told(case: Callable[[], Case], folder: Path) -> None:
     """Gates, sleep, transfers, stalls: nothing depends on where windows end."""
     stage = case()[0]
@@ -423,3 +449,72 @@ def test_the_command_writes_both_formats(
     assert Reader().take((folder / "out").read_bytes()).requests()
     assert json.loads((folder / "out.json").read_text())
     assert not list(folder.glob("*unfinished*"))
+
+
+def write_recording(path: Path, records: list[Record]) -> None:
+    """Writes a recording of such records."""
+    header = msgspec.msgpack.encode(Header(wall=1_000, monotonic=0))
+    prefix = PREFIX.pack(MAGIC, VERSION, len(header), crc32(header))
+    data = bytearray((prefix + header).ljust(HEADER_BYTES, b"\0"))
+    for number, record in enumerate(records, 1):
+        body = msgspec.msgpack.encode(record)
+        data += FRAME.pack(MARK, len(body), number, crc32(body, number)) + body
+    path.write_bytes(data)
+
+
+def test_transfers_and_forward_passes_have_their_rows(folder: Path) -> None:
+    """Two transfers at once have two rows; a pass longer than its step is cut."""
+    events = Events(
+        [Queued(1, 20), Queued(2, 21)],
+        [Scheduled(1, 100, waited=(30, 90)), Scheduled(2, 100, waited=(40, 95))],
+    )
+    computed = Computed(300, 1, forward_ns=150, ranks=(7, 8, 9))
+    later = Computed(410, 2, forward_ns=5000)
+    records: list[Record] = [
+        Arrived(10, 1, "a"),
+        Arrived(12, 2, "b"),
+        Planned(110, 1, [1, 2], [5, 6], admitted=[(1, 0), (2, 0)]),
+        Published(310, "step", step=1, started_at=98, events=events, computed=computed),
+        Planned(320, 2),
+        Published(415, "step", step=2, started_at=315, computed=later),
+    ]
+    write_recording(folder / "a.rec", records)
+
+    read = traced(folder / "a.rec")
+
+    transfers = read.on("transfers ")
+    assert [(each.name, each.begin, each.end) for each in transfers] == [
+        ("a", 1030, 1090),
+        ("b", 1040, 1095),
+    ]
+    assert len({each.track for each in transfers}) == 2
+    passes = read.on("forward passes")
+    assert [(each.begin, each.end) for each in passes] == [(1150, 1300), (1320, 1410)]
+    assert passes[1].notes == {"measured (ns)": 5000}
+    (first, _) = [each for each in read.on("steps") if each.name == "step"]
+    assert causes(first.notes) == {
+        "exchange": 7,
+        "handover": 8,
+        "wait for experts": 9,
+    }
+
+
+@pytest.mark.parametrize("read_bytes", [1, 19, 64, 1 << 20])
+def test_frames_are_found_across_reads(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, read_bytes: int
+) -> None:
+    """Whole ones, after torn ones and noise, wherever reads of the file end."""
+    records: list[Record] = [Arrived(at, at, "x" * at) for at in range(1, 9)]
+    write_recording(folder / "a.rec", records)
+    data = bytearray((folder / "a.rec").read_bytes())
+    whole = [(number, body) for number, _, body in frames(BytesIO(data))]
+    second = data.index(b"xx") - 4
+    data[second] ^= 0xFF
+    data += FRAME.pack(MARK, 5000, 99, 0) + b"\x1e\xf7noise\x1e"
+    monkeypatch.setattr("hookline_recording.frames._READ_BYTES", read_bytes)
+
+    found = list(frames(BytesIO(data)))
+
+    assert [number for number, _ in whole] == list(range(1, 9))
+    assert [(number, body) for number, _, body in found] == [whole[0], *whole[2:]]
+    assert all(data[at : at + len(body)] == body for _, at, body in found)

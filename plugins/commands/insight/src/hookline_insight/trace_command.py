@@ -43,8 +43,12 @@ def run(argv: list[str]) -> int:
             make = ChromeCanvas if is_json else PerfettoCanvas
             steps = draw(paths, file, make)
         unfinished.replace(output)
-    except (RecordingError, OSError) as error:
+    except RecordingError as error:
         unfinished.unlink(missing_ok=True)
         raise CommandFailedError(str(error)) from error
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        reason = f"{error.filename or output}: {error.strerror or error}"
+        raise CommandFailedError(reason) from error
     say(f"{output}: {steps} steps, {output.stat().st_size / 1e6:.1f} MB")
     return 0

@@ -64,9 +64,10 @@ class _File:
         """Reads a record; None if it is not of this version."""
         self._file.seek(self._positions[place])
         try:
-            return _decode(self._file.read(self._lengths[place]))
+            record: Record = _decode(self._file.read(self._lengths[place]))
         except (ValueError, RecursionError):
             return None
+        return record
 
 
 class RecordStream:

@@ -52,7 +52,7 @@ class Canvas(Protocol):
     def counter(self, engine: Track, name: str, unit: str) -> Track:
         """Adds a row for a number."""
 
-    def begin(
+    def enter(
         self,
         track: Track,
         at: int,
@@ -64,7 +64,7 @@ class Canvas(Protocol):
     ) -> None:
         """Begins a slice; with `is_own_name`, no others have its name."""
 
-    def end(self, track: Track, at: int, notes: Notes = NO_NOTES) -> None:
+    def leave(self, track: Track, at: int, notes: Notes = NO_NOTES) -> None:
         """Ends the slice that has begun last."""
 
     def count(self, track: Track, at: int, value: int) -> None:

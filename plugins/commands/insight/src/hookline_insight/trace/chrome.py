@@ -43,7 +43,7 @@ class ChromeCanvas:
         self._tracks += 1
         return Track(self._tracks, engine.process, f"{name} ({unit})")
 
-    def begin(
+    def enter(
         self,
         track: Track,
         at: int,
@@ -59,7 +59,7 @@ class ChromeCanvas:
             for flow in ids:
                 self._flow(track, at, flow, is_last=is_last)
 
-    def end(self, track: Track, at: int, notes: Notes = NO_NOTES) -> None:
+    def leave(self, track: Track, at: int, notes: Notes = NO_NOTES) -> None:
         self._event(track, "E", at, args=notes)
 
     def count(self, track: Track, at: int, value: int) -> None:

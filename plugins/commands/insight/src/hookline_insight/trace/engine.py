@@ -88,8 +88,8 @@ class EngineRows:
             notes["evicted_blocks"] = step.published.evicted_blocks
         begin, end = span.begin + self._offset, span.end + self._offset
         flows = self._flows(window, step, prompts, requests)
-        self._canvas.begin(self._steps, begin, "step", notes, flows)
-        self._canvas.end(self._steps, end)
+        self._canvas.enter(self._steps, begin, "step", notes, flows)
+        self._canvas.leave(self._steps, end)
         self._count(_TOKENS, span.begin, sum(tokens.values()))
         at = span.begin
         for name, ns in explainer.step_parts(index, span.end - span.begin):
@@ -103,8 +103,8 @@ class EngineRows:
         if self._forward is None:
             self._forward = self._canvas.track(self._engine, "forward passes")
         begin = max(span.begin, span.end - ns) + self._offset
-        self._canvas.begin(self._forward, begin, "forward pass", {"measured (ns)": ns})
-        self._canvas.end(self._forward, span.end + self._offset)
+        self._canvas.enter(self._forward, begin, "forward pass", {"measured (ns)": ns})
+        self._canvas.leave(self._forward, span.end + self._offset)
 
     def _flows(
         self,
@@ -141,12 +141,12 @@ class EngineRows:
         for at, obstacle in window.explainer.obstructions.reasons():
             if window.begin <= at < window.end and obstacle != self._obstacle:
                 if self._obstacle:
-                    self._canvas.end(self._obstacles, at + self._offset)
+                    self._canvas.leave(self._obstacles, at + self._offset)
                 if obstacle:
-                    self._canvas.begin(self._obstacles, at + self._offset, obstacle)
+                    self._canvas.enter(self._obstacles, at + self._offset, obstacle)
                 self._obstacle = obstacle
         if window.is_last and self._obstacle:
-            self._canvas.end(self._obstacles, window.end + self._offset)
+            self._canvas.leave(self._obstacles, window.end + self._offset)
 
     def _count(self, index: int, at: int, value: int) -> None:
         if self._values[index] != value:
@@ -155,5 +155,5 @@ class EngineRows:
 
     def _slice(self, track: Track, begin: int, end: int, name: str) -> None:
         if end > begin:
-            self._canvas.begin(track, begin + self._offset, name)
-            self._canvas.end(track, end + self._offset)
+            self._canvas.enter(track, begin + self._offset, name)
+            self._canvas.leave(track, end + self._offset)

@@ -16,7 +16,7 @@ class Lanes:
         self.tracks: list[Track] = []
         self._free_at: list[int | None] = []
 
-    def take(self, begin: int) -> int:
+    def claim(self, begin: int) -> int:
         """Returns the index of a row that is free from then on."""
         for index, free_at in enumerate(self._free_at):
             if free_at is not None and free_at <= begin:

@@ -57,7 +57,7 @@ class PerfettoCanvas:
     def counter(self, engine: Track, name: str, unit: str) -> Track:
         return self._child(engine, name, engine, nested(8, text(6, unit)))
 
-    def begin(
+    def enter(
         self,
         track: Track,
         at: int,
@@ -82,7 +82,7 @@ class PerfettoCanvas:
             *(fixed(48, each) for each in flows.ending),
         )
 
-    def end(self, track: Track, at: int, notes: Notes = NO_NOTES) -> None:
+    def leave(self, track: Track, at: int, notes: Notes = NO_NOTES) -> None:
         self._event(at, whole(9, _END), whole(11, track.number), *self._notes(notes))
 
     def count(self, track: Track, at: int, value: int) -> None:

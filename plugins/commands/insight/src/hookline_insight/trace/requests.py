@@ -90,7 +90,7 @@ class RequestRows:
     def _begin(
         self, window: Window, request_id: int, request: RecordedRequest, begin: int
     ) -> _Drawn:
-        drawn = self._drawn[request_id] = _Drawn(self._lanes.take(begin), begin)
+        drawn = self._drawn[request_id] = _Drawn(self._lanes.claim(begin), begin)
         facts = request.facts
         notes: dict[str, int | float | str] = {"request_id": request_id}
         if facts is not None:
@@ -100,7 +100,7 @@ class RequestRows:
                 notes["tenant"] = safe(facts.tenant)
             if facts.response_id:
                 notes["response_id"] = safe(facts.response_id)
-        self._canvas.begin(
+        self._canvas.enter(
             self._lanes.tracks[drawn.lane],
             begin + self._offset,
             Words(window.explainer).name(request_id),
@@ -131,8 +131,8 @@ class RequestRows:
             return
         track, at = self._lanes.tracks[drawn.lane], piece.begin + self._offset
         if drawn.cause is not None:
-            self._canvas.end(track, at)
-        self._canvas.begin(track, at, _name(cause))
+            self._canvas.leave(track, at)
+        self._canvas.enter(track, at, _name(cause))
         drawn.cause = cause
 
     def _begin_phase(
@@ -143,7 +143,7 @@ class RequestRows:
         joins = piece.phase in _IN_BATCH and not was_in_batch
         flows = Flows((self.flow(request_id),)) if joins else NO_FLOWS
         track = self._lanes.tracks[drawn.lane]
-        self._canvas.begin(track, piece.begin + self._offset, name, flows=flows)
+        self._canvas.enter(track, piece.begin + self._offset, name, flows=flows)
         drawn.is_open, drawn.phase = True, piece.phase
 
     def _end_phase(self, drawn: _Drawn, until: int) -> None:
@@ -152,8 +152,8 @@ class RequestRows:
             return
         track, at = self._lanes.tracks[drawn.lane], until + self._offset
         if drawn.cause is not None:
-            self._canvas.end(track, at)
-        self._canvas.end(track, at, _in_ns(drawn.phase_causes))
+            self._canvas.leave(track, at)
+        self._canvas.leave(track, at, _in_ns(drawn.phase_causes))
         for cause, ns in drawn.phase_causes.items():
             drawn.causes[cause] = drawn.causes.get(cause, 0) + ns
         drawn.phase_causes = {}
@@ -168,7 +168,7 @@ class RequestRows:
         else:
             notes["end"] = request.finished.kind or request.finished.reason
             notes["output_tokens"] = request.finished.output_tokens
-        self._canvas.end(self._lanes.tracks[drawn.lane], at, notes)
+        self._canvas.leave(self._lanes.tracks[drawn.lane], at, notes)
         self._lanes.free(drawn.lane, drawn.until)
 
     def _draw_transfers(
@@ -180,13 +180,13 @@ class RequestRows:
             if scheduled.waited is None:
                 continue
             begin, end = scheduled.waited
-            lane = self._transfers.take(begin)
+            lane = self._transfers.claim(begin)
             track = self._transfers.tracks[lane]
             tokens = {"tokens": scheduled.transferred_tokens}
-            self._canvas.begin(
+            self._canvas.enter(
                 track, begin + self._offset, name, tokens, is_own_name=True
             )
-            self._canvas.end(track, end + self._offset)
+            self._canvas.leave(track, end + self._offset)
             self._transfers.free(lane, end)
 
 
