@@ -76,6 +76,12 @@ def find_rings(pid: int | None = None) -> list[tuple[Path, Header]]:
     return [(path, header) for _, path, header in sorted(found, reverse=True)]
 
 
+def own_rings() -> list[tuple[Path, Header]]:
+    """Returns the rings of the engines that this process, or its parent, owns."""
+    owners = os.getpid(), os.getppid()
+    return [found for found in find_rings() if found[1].owner_pid in owners]
+
+
 def save(ring: Path, target: Path) -> None:
     """Copies a ring, whether its engine runs, hangs or has ended.
 

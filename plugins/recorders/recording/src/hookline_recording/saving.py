@@ -1,13 +1,12 @@
 """Saves the rings of one server, and watches whether an engine hangs."""
 
 import logging
-import os
 import threading
 import time
 from pathlib import Path
 
 from hookline.clock import NANOSECONDS
-from hookline_recording.folder import find_rings, is_live, save_in_folder
+from hookline_recording.folder import is_live, own_rings, save_in_folder
 from hookline_recording.reading import EngineState, read_state
 from hookline_recording.schema import Header
 
@@ -42,7 +41,6 @@ class Saving:
     def __init__(self, keep: int, stall_seconds: float) -> None:
         self._keep = keep
         self._stall_seconds = stall_seconds
-        self._owners = {os.getpid(), os.getppid()}
         self._lock = threading.Lock()
         self._saved_at = -LEAST_SECONDS
         self._stalled: set[tuple[Path, int]] = set()
@@ -54,7 +52,7 @@ class Saving:
         """
         saved = []
         with self._lock:
-            for ring, header in self._rings():
+            for ring, header in own_rings():
                 try:
                     path = save_in_folder(ring, reason, self._keep)
                 except OSError as error:
@@ -82,7 +80,7 @@ class Saving:
     def look(self, now: int) -> list[Path]:
         """Saves once for each step that takes too long; `now` is monotonic, in ns."""
         is_new = False
-        for ring, header in self._rings():
+        for ring, header in own_rings():
             try:
                 state = read_state(ring)
             except (OSError, ValueError):
@@ -97,13 +95,6 @@ class Saving:
 
     def forget(self, engine_index: int) -> None:
         """Removes the ring of an engine that was stopped."""
-        for ring, header in self._rings():
+        for ring, header in own_rings():
             if header.engine_index == engine_index:
                 ring.unlink(missing_ok=True)
-
-    def _rings(self) -> list[tuple[Path, Header]]:
-        return [
-            (ring, header)
-            for ring, header in find_rings()
-            if header.owner_pid in self._owners
-        ]

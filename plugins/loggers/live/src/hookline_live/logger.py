@@ -1,0 +1,74 @@
+"""The pages of the live view."""
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from hookline import hookimpl
+from hookline.pages import PageEvent, PageRequest, PageResponse, Routes
+from hookline.payloads import StateChanged
+from hookline_live.feed import Feed, moment
+from hookline_live.frame import Frame, LaneFrame
+
+PATH = "/live"
+FRAMES, MOMENT = f"{PATH}/frames", f"{PATH}/moment"
+_STATIC = Path(__file__).parent / "static"
+_MOST_MS = 1 << 50
+_encode = msgspec.json.Encoder().encode
+
+
+class LiveView:
+    """Serves frames of all engines of the server, each encoded once for all viewers."""
+
+    def __init__(self, objectives: Mapping[str, float]) -> None:
+        self._objectives = dict(objectives)
+        self._lanes: list[LaneFrame] = []
+
+    @hookimpl
+    def state_changed(self, state: StateChanged) -> None:
+        if state.lanes:
+            self._lanes = [
+                LaneFrame(
+                    each.name,
+                    each.delivered,
+                    each.depth,
+                    each.dropped,
+                    each.errors,
+                    each.busy_seconds,
+                    str(each.breaker),
+                )
+                for each in state.lanes
+            ]
+
+    @hookimpl
+    def add_routes(self, routes: Routes) -> None:
+        routes.events(FRAMES, self.frames)
+        routes.get(MOMENT, self.moment)
+        routes.files(PATH, _STATIC, is_public=True)
+
+    def frames(self) -> Iterator[PageEvent]:
+        for frame in Feed().frames():
+            yield PageEvent(data=self._encoded(frame).decode())
+
+    def moment(self, request: PageRequest) -> PageResponse:
+        """Returns the window that ends at `at`, in ms since the epoch, or now."""
+        asked = request.query.get("at", "")
+        wall = time.time_ns()
+        if asked:
+            if not asked.isdecimal() or int(asked) > _MOST_MS:
+                body = b'{"error": {"message": "at is a time in ms since the epoch"}}'
+                return PageResponse(
+                    body=body, content_type="application/json", status=400
+                )
+            wall = int(asked) * 1_000_000
+        return PageResponse(
+            body=self._encoded(moment(wall)),
+            content_type="application/json",
+            headers={"Cache-Control": "no-store"},
+        )
+
+    def _encoded(self, frame: Frame) -> bytes:
+        frame.lanes, frame.objectives = self._lanes, self._objectives
+        return _encode(frame)
