@@ -1,17 +1,5 @@
-"""Stat logger `live`: a page, `/live/`, that shows what the engines do.
+"""Stat logger `live`: a page, `/live/`, that shows what the engines do; `hookline top`.
 
-It reads the rings of the flight recorders, so it takes nothing from the engines, shows
-what was before it was looked at, and also an engine that hangs.
+Both read the rings of the flight recorders: they take nothing from the engines, show what
+was before anybody looked, and also an engine that hangs.
 """
-
-import msgspec
-
-from hookline import hookimpl
-from hookline.payloads import LoggerContext
-from hookline_live.logger import LiveView
-
-
-@hookimpl
-def create_stat_logger(context: LoggerContext) -> LiveView:
-    slo = context.config.observers.slo
-    return LiveView({} if slo is None else msgspec.to_builtins(slo))

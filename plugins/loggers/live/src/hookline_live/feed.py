@@ -132,6 +132,8 @@ def moment(wall: int) -> Frame:
         try:
             feed.begin(wall - _WINDOW_NS)
             frame = feed.frame(wall, MOST_ROWS_OF_MOMENT)
+            if abs(time.time_ns() - wall) < NANOSECONDS:
+                feed.describe(frame, time.monotonic_ns())
         finally:
             feed.close()
         if frame.columns or frame.rows or is_live(ring):

@@ -8,7 +8,7 @@ import msgspec
 
 from hookline import hookimpl
 from hookline.pages import PageEvent, PageRequest, PageResponse, Routes
-from hookline.payloads import StateChanged
+from hookline.payloads import LoggerContext, StateChanged
 from hookline_live.feed import Feed, moment
 from hookline_live.frame import Frame, LaneFrame
 
@@ -50,7 +50,11 @@ class LiveView:
 
     def frames(self) -> Iterator[PageEvent]:
         for frame in Feed().frames():
-            yield PageEvent(data=self._encoded(frame).decode())
+            yield PageEvent(data=_encode(self._completed(frame)).decode())
+
+    def frame_at(self, wall: int) -> Frame:
+        """Returns the window that ends at a moment of the wall clock, in ns."""
+        return self._completed(moment(wall))
 
     def moment(self, request: PageRequest) -> PageResponse:
         """Returns the window that ends at `at`, in ms since the epoch, or now."""
@@ -64,11 +68,17 @@ class LiveView:
                 )
             wall = int(asked) * 1_000_000
         return PageResponse(
-            body=self._encoded(moment(wall)),
+            body=_encode(self.frame_at(wall)),
             content_type="application/json",
             headers={"Cache-Control": "no-store"},
         )
 
-    def _encoded(self, frame: Frame) -> bytes:
+    def _completed(self, frame: Frame) -> Frame:
         frame.lanes, frame.objectives = self._lanes, self._objectives
-        return _encode(frame)
+        return frame
+
+
+@hookimpl
+def create_stat_logger(context: LoggerContext) -> LiveView:
+    slo = context.config.observers.slo
+    return LiveView({} if slo is None else msgspec.to_builtins(slo))

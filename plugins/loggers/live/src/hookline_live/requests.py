@@ -154,6 +154,8 @@ class Requests:
 
     def ended(self, events: Events) -> None:
         """Takes the ends of requests, after their last tokens."""
+        if events.finished:
+            self.settle()
         for finished in events.finished:
             self._finished(finished)
 

@@ -22,6 +22,7 @@ from hookline_recording.schema import (
 _MARK = MARK.to_bytes(2, "little")
 _SAMPLES = 64
 """Places of a ring that are looked at to find a moment."""
+_GLANCE = 4096
 _decode = msgspec.msgpack.Decoder(Record).decode
 
 
@@ -135,18 +136,18 @@ class RingTail:
         """Yields the first whole frame after each of some places."""
         size = len(self._map)
         step = max(1, (size - HEADER_BYTES) // _SAMPLES)
-        seen = 0
         for start in range(HEADER_BYTES, size, step):
-            position = max(start, seen)
-            while (position := self._map.find(_MARK, position, start + step)) >= 0:
-                found = self._frame(position)
-                if found is not None:
-                    record = _decoded(found[1])
-                    if record is not None:
-                        yield _Place(found[0], position, record.at)
-                    seen = position + FRAME.size + len(found[1])
+            if not self._map[start : start + _GLANCE].strip(b"\0"):
+                continue  # it was never written
+            part = self._map[start : start + step]
+            offset = part.find(_MARK)
+            while offset >= 0:
+                found = self._frame(start + offset)
+                record = None if found is None else _decoded(found[1])
+                if found is not None and record is not None:
+                    yield _Place(found[0], start + offset, record.at)
                     break
-                position += 1
+                offset = part.find(_MARK, offset + 1)
 
 
 def _decoded(body: bytes) -> Record | None:

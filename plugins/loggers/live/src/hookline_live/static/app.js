@@ -10,7 +10,7 @@ import {
 import { follow, get, moment } from "./stream.js";
 
 const $ = (id) => document.getElementById(id);
-const KINDS = { ttft: "first token", itl: "between tokens", e2e: "end to end", queue: "queue" };
+const KINDS = { ttft: "first token", itl: "inter-token", e2e: "end to end", queue: "queue" };
 const OBJECTIVES = { ttft: "ttft", itl: "tpot", e2e: "e2e" };
 const OTHERS = "\u0000others";
 const live = new Data();
@@ -74,11 +74,11 @@ function tiles({ engines, columns }) {
   const found = [
     ["running", number(sum("running")), `of ${number(sum("max_running"))}`, "running"],
     ["waiting", number(sum("waiting")), "", "waiting"],
-    ["kv", `${Math.round(100 * sum("used") / Math.max(1, sum("num_blocks")))} %`, `of ${number(sum("num_blocks"))}`, "KV blocks held"],
+    ["kv", `${Math.round(100 * sum("used") / Math.max(1, sum("num_blocks")))} %`, `of ${number(sum("num_blocks"))} blocks`, "KV cache held"],
     ["decode", rate("decode"), "/s", "tokens decoded"],
     ["prefill", rate("prefill"), "/s", "prompt tokens"],
     ["ttft", seconds(quantile(ttft, 0.5)), `p95 ${seconds(quantile(ttft, 0.95))}`, "first token, median"],
-    ["itl", seconds(quantile(itl, 0.5)), `p95 ${seconds(quantile(itl, 0.95))}`, "between tokens, median"],
+    ["itl", seconds(quantile(itl, 0.5)), `p95 ${seconds(quantile(itl, 0.95))}`, "inter-token, median"],
     ["preempted", number(total(columns, "preempted")), "/min", "preemptions"],
   ];
   $("tiles").replaceChildren(...found.map(([id, value, more, label]) => {
@@ -133,15 +133,16 @@ function blocks({ engines, rows }) {
     const found = [], flat = each.holders || [];
     for (let i = 0; i < flat.length; i += 2) found.push([each, flat[i], flat[i + 1]]);
     return found;
-  }).sort((a, b) => b[2] - a[2]).slice(0, 5);
+  }).sort((a, b) => b[2] - a[2]).slice(0, 4);
   $("holders").replaceChildren(...holders.flatMap(([owner, id, held]) => {
     const row = rows.find((each) => each.id === id && each.engine === owner.index);
     const name = element("span", row ? nameOf(row) : `#${id}`, "name"), swatch = element("span", undefined, "swatch");
     swatch.style.background = tenantColour(row?.tenant || "");
     name.prepend(swatch);
-    const meter = element("meter");
-    meter.max = holders[0][2];
-    meter.value = held;
+    const meter = element("i"), part = element("b");
+    part.style.width = `${100 * held / holders[0][2]}%`;
+    part.style.background = swatch.style.background;
+    meter.append(part);
     return [name, meter, element("span", `${number(held)} blocks`, "num")];
   }));
 }
@@ -277,7 +278,7 @@ async function why(row) {
     const answer = await get(`../why/${encodeURIComponent(name)}`);
     const text = await answer.text();
     if (selected !== row) return;
-    if (answer.status === 404 && !/json/.test(answer.headers.get("Content-Type"))) throw new Error("no page");
+    if (answer.status === 404 && /json/.test(answer.headers.get("Content-Type"))) throw new Error("no page");
     show(text);
   } catch {
     $("why-said").textContent = `hookline why ${plain(name)} says more.`;

@@ -15,7 +15,8 @@ export const OBSTACLES = {
   token_budget: "#0072b2", batch_slots: "#56b4e9", kv_blocks: "#d55e00", share: "#cc79a7",
   gate: "#009e73", pipeline: "#e69f00", sleep: "#9aa3ab",
 };
-const LEFT = 96, RIGHT = 8, BOTTOM = 15, ROW = 13;
+const LEFT = 104, RIGHT = 8, BOTTOM = 15, ROW = 12;
+const SPANS = [6000, 12000, 18000, 30000];
 const FONT = '11px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
 
 function prepared(canvas) {
@@ -41,10 +42,10 @@ function fitted(context, text, width) {
   return `${shown}…`;
 }
 
-function timeAxis({ context, width, height, soft, line }, at) {
-  const x = (when) => LEFT + (width - LEFT - RIGHT) * (when - (at - WINDOW)) / WINDOW;
+function timeAxis({ context, width, height, soft, line }, at, span = WINDOW) {
+  const x = (when) => LEFT + (width - LEFT - RIGHT) * (when - (at - span)) / span;
   context.textBaseline = "alphabetic";
-  for (let second = 0; second <= WINDOW / 1000; second += 10) {
+  for (let second = 0; second <= span / 1000; second += span / 6000) {
     const where = Math.round(x(at - second * 1000)) + 0.5;
     context.strokeStyle = line;
     context.beginPath();
@@ -52,26 +53,31 @@ function timeAxis({ context, width, height, soft, line }, at) {
     context.lineTo(where, height - BOTTOM);
     context.stroke();
     context.fillStyle = soft;
-    context.textAlign = second === 0 ? "right" : second === WINDOW / 1000 ? "left" : "center";
+    context.textAlign = second === 0 ? "right" : second * 1000 === span ? "left" : "center";
     context.fillText(second ? `−${second} s` : new Date(at).toLocaleTimeString(), where, height - 3);
   }
   return x;
 }
 
-// The requests that are shown: those that run, that wait, and the last that ended, in the
-// order in which they came.
+// The requests that are shown: those that run, some that wait longest, and then those
+// that ended last, in the order in which they came.
 export function shownRows(rows, height) {
-  const room = Math.max(1, Math.floor((height - BOTTOM) / ROW));
-  const rank = (row) => isOpen(row) ? (WAITING.has(phaseOf(row)) ? 1 : 0) : 2;
+  const room = Math.max(4, Math.floor((height - BOTTOM) / ROW));
+  const all = rows.filter((row) => row.phases.length);
+  const inOrder = (a, b) => beginOf(a) - beginOf(b) || a.id - b.id;
   const end = (row) => row.phases[row.phases.length - 1][1];
-  const chosen = [...rows].filter((row) => row.phases.length).sort((a, b) =>
-    rank(a) - rank(b) || (rank(a) === 2 ? end(b) - end(a) : beginOf(a) - beginOf(b)) || a.id - b.id);
-  return chosen.slice(0, room).sort((a, b) => beginOf(a) - beginOf(b) || a.id - b.id);
+  const running = all.filter((row) => isOpen(row) && !WAITING.has(phaseOf(row))).sort(inOrder);
+  const waiting = all.filter((row) => isOpen(row) && WAITING.has(phaseOf(row))).sort(inOrder);
+  const ended = all.filter((row) => !isOpen(row)).sort((a, b) => end(b) - end(a));
+  const some = Math.min(waiting.length, Math.max(room >> 2, room - running.length - ended.length));
+  return [...waiting.slice(0, some), ...running, ...ended].slice(0, room).sort(inOrder);
 }
 
 export function drawRequests(canvas, shown, at, selected) {
   const pen = prepared(canvas), { context, width } = pen;
-  const x = timeAxis(pen, at);
+  const first = Math.min(...shown.map(beginOf), at - 3000);
+  const span = SPANS.find((each) => at - first <= each) || WINDOW;
+  const x = timeAxis(pen, at, span);
   shown.forEach((row, index) => {
     const y = index * ROW;
     if (row === selected) {
@@ -89,7 +95,7 @@ export function drawRequests(canvas, shown, at, selected) {
       if (to <= LEFT) return;
       const thin = phase === "queued" || phase === "loading" || phase === "preempted";
       context.fillStyle = PHASES[phase][0];
-      context.fillRect(from, y + (thin ? 5 : 2), Math.max(1, to - from), thin ? 3 : 9);
+      context.fillRect(from, y + (thin ? 5 : 2), Math.max(1, to - from), thin ? 3 : 8);
     });
     if (row.end && row.end !== "stop" && row.end !== "length") {
       context.fillStyle = pen.warn;
@@ -102,7 +108,7 @@ export const rowAt = (shown, y) => shown[Math.floor(y / ROW)] || null;
 
 function niceCeiling(value) {
   const power = 10 ** Math.floor(Math.log10(value || 1));
-  for (const factor of [1, 2, 5, 10]) if (factor * power >= value) return factor * power;
+  for (const factor of [1, 1.5, 2, 3, 4, 5, 6, 8, 10]) if (factor * power >= value) return factor * power;
   return 10 * power;
 }
 
@@ -111,8 +117,8 @@ export function drawSteps(canvas, columns, at) {
   const x = timeAxis(pen, at);
   const all = [...columns.values()].filter((each) => each.steps);
   const mean = (each) => PARTS.reduce((sum, [name]) => sum + (each[name] || 0), 0) / each.steps;
-  const top = niceCeiling(Math.max(100, ...all.map((each) => Math.max(mean(each), each.longest_us || 0))));
-  const bottom = height - BOTTOM, y = (us) => bottom - (bottom - 8) * us / top;
+  const top = niceCeiling(1.25 * Math.max(100, ...all.map(mean)));
+  const bottom = height - BOTTOM, y = (us) => bottom - (bottom - 8) * Math.min(1, us / top);
   context.fillStyle = pen.soft;
   context.textAlign = "right";
   context.textBaseline = "middle";
