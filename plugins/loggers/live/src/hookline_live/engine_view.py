@@ -97,7 +97,9 @@ class EngineView:
             pid=header.pid,
             model=header.model,
             executor=header.executor,
+            state="idle" if state is None else "running",
             reason=self._failure or "",
+            step=self._last_plan,
             num_blocks=header.num_kv_blocks,
             max_running=header.max_num_seqs,
             max_tokens=header.max_num_batched_tokens,
@@ -118,6 +120,8 @@ class EngineView:
             frame.reusable = state.kv_blocks_cached
             if frame.waiting and self._obstacle < len(OBSTACLES):
                 frame.obstacle = OBSTACLES[self._obstacle]
+            if not frame.running and not frame.waiting:
+                frame.state = "idle"
         for each in changed[:most_rows]:
             each.has_changed = False
         self._requests.forget_ended()

@@ -66,16 +66,13 @@ class EngineFeed:
         return frame
 
     def describe(self, frame: EngineFrame, now: int) -> None:
-        """Adds how the engine is now; `now` is of the monotonic clock."""
+        """Adds whether the engine has ended or hangs; `now` is of its clock."""
         state, header = self._tail.state, self._tail.header
-        frame.step = state.steps
         stuck = stalled_seconds(state, header, now)
         if not is_live(self._tail.path):
             frame.state = "ended"
         elif stuck >= STUCK_SECONDS:
             frame.state, frame.reason = "hung", f"{stuck:.0f} s in one step"
-        elif not state.open_requests:
-            frame.state = "idle"
 
 
 class Feed:

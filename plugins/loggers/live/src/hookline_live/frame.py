@@ -13,10 +13,10 @@ COLUMN_MS = 250
 WINDOW_SECONDS = 60
 """What a page shows."""
 
-BINS_PER_DECADE = 6
+BINS_PER_DECADE = 12
 BIN_0_NS = 100_000
 NUM_BINS = 7 * BINS_PER_DECADE
-"""Bins of durations: the first ends a sixth of a decade above 0.1 ms."""
+"""Bins of durations: the first ends a twelfth of a decade above 0.1 ms."""
 
 
 class Column(msgspec.Struct, omit_defaults=True):
@@ -138,7 +138,7 @@ class EngineFrame(msgspec.Struct, omit_defaults=True):
         executor: Name of the executor.
         state: `running`, `idle`, `hung` or `ended`.
         reason: Since when it hangs, or what it has failed of.
-        step: Number of steps begun.
+        step: Number of the last step begun.
         oldest: Time of the oldest record, if known.
         lost: Records that could not be read.
         num_blocks: KV blocks.

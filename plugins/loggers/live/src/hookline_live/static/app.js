@@ -77,8 +77,8 @@ function tiles({ engines, columns }) {
     ["kv", `${Math.round(100 * sum("used") / Math.max(1, sum("num_blocks")))} %`, `of ${number(sum("num_blocks"))} blocks`, "KV cache held"],
     ["decode", rate("decode"), "/s", "tokens decoded"],
     ["prefill", rate("prefill"), "/s", "prompt tokens"],
-    ["ttft", seconds(quantile(ttft, 0.5)), `p95 ${seconds(quantile(ttft, 0.95))}`, "first token, median"],
-    ["itl", seconds(quantile(itl, 0.5)), `p95 ${seconds(quantile(itl, 0.95))}`, "inter-token, median"],
+    ["ttft", `≤ ${seconds(quantile(ttft, 0.5))}`, `p95 ${seconds(quantile(ttft, 0.95))}`, "first token, median"],
+    ["itl", `≤ ${seconds(quantile(itl, 0.5))}`, `p95 ${seconds(quantile(itl, 0.95))}`, "inter-token, median"],
     ["preempted", number(total(columns, "preempted")), "/min", "preemptions"],
   ];
   $("tiles").replaceChildren(...found.map(([id, value, more, label]) => {

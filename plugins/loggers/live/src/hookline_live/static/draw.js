@@ -145,24 +145,24 @@ export function drawSteps(canvas, columns, at) {
   }
 }
 
-const HEAT = 4; // columns of time in one of the map
+const HEAT = 4, TALL = 2; // columns of time, and bins, in one cell of the map
 export function drawLatency(canvas, columns, kind, at, objective) {
   const pen = prepared(canvas), { context, height, width } = pen;
   const x = timeAxis(pen, at), cells = new Map();
   let low = Infinity, high = -Infinity, most = 0;
   for (const column of columns.values()) {
     for (const [bin, count] of Object.entries((column.durations || {})[kind] || {})) {
-      const key = `${Math.floor(column.number / HEAT)} ${bin}`;
+      const row = Math.floor(bin / TALL), key = `${Math.floor(column.number / HEAT)} ${row}`;
       cells.set(key, (cells.get(key) || 0) + count);
       most = Math.max(most, cells.get(key));
-      low = Math.min(low, Number(bin));
-      high = Math.max(high, Number(bin));
+      low = Math.min(low, row);
+      high = Math.max(high, row);
     }
   }
   if (objective) {
-    const bin = Math.floor(binAt(objective));
-    low = Math.min(low, bin);
-    high = Math.max(high, bin);
+    const row = Math.floor(binAt(objective) / TALL);
+    low = Math.min(low, row);
+    high = Math.max(high, row);
   }
   if (low > high) [low, high] = [6, 24];
   while (high - low < 8) { high += 1; low = Math.max(0, low - 1); }
@@ -181,12 +181,12 @@ export function drawLatency(canvas, columns, kind, at, objective) {
   for (let bin = low; bin <= high; bin += 1) {
     if ((bin + 1) % 6) continue;
     context.fillStyle = pen.soft;
-    context.fillText(seconds(secondsOf(bin)), LEFT - 6, y(bin + 1));
+    context.fillText(seconds(secondsOf(TALL * bin + TALL - 1)), LEFT - 6, y(bin + 1));
     context.fillStyle = pen.line;
     context.fillRect(LEFT, y(bin + 1), width - LEFT - RIGHT, 1);
   }
   if (objective) {
-    const where = y(binAt(objective));
+    const where = y(binAt(objective) / TALL);
     context.strokeStyle = context.fillStyle = pen.warn;
     context.setLineDash([5, 3]);
     context.beginPath();
