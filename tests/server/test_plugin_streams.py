@@ -141,7 +141,7 @@ async def test_viewers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
         opened[0].close()
         async with asyncio.timeout(WAIT_SECONDS):
-            while (await client.get("/feed")).status != 200:
+            while (await client.get("/feed")).status != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     assert len(feed.threads) == 1
 

@@ -39,7 +39,10 @@ class RouteScopes:
         self._scopes |= dict.fromkeys(ADMINISTRATION, Scope.ADMIN)
 
     def add(self, path: str, scope: Scope | None) -> None:
-        """Sets the scope of a route's path, as registered, if it has none; None: open."""
+        """Sets the scope of a route's path, as it was registered, if it was not set.
+
+        With None, nobody needs a key.
+        """
         self._scopes.setdefault(path, scope)
 
     def of(self, request: web.Request) -> Scope | None:

@@ -2,14 +2,12 @@
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hookline_live import feed as feeds
 from hookline_live.columns import bin_of
-from hookline_live.engine_view import EngineView
 from hookline_live.feed import EngineFeed, Feed, moment
 from hookline_live.frame import EngineFrame, Row
 from hookline_recording import read_recording
@@ -125,7 +123,8 @@ def test_live_frames_add_up_to_a_window(staged: StagedEngine) -> None:
     live = EngineFeed(staged.ring)
     live.begin(0)
     sums: dict[str, int] = {}
-    ended, steps = {}, 0
+    ended: dict[str, int] = {}
+    steps = 0
     for number in range(12):
         staged.add(f"r-{number}", prompt=20 + number, n=3 + number)
         staged.turn(times=3)
@@ -164,9 +163,7 @@ def test_even_steps_count_for_each_request(staged: StagedEngine) -> None:
     feed.close()
 
 
-def test_moment_shows_what_was(
-    staged: StagedEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_moment_shows_what_was(staged: StagedEngine) -> None:
     """
     An earlier moment is shown as it was: what followed is not there yet.
     """
@@ -231,7 +228,7 @@ def test_tail_reads_each_record_once(staged: StagedEngine) -> None:
 
 def test_tail_goes_on_after_it_was_overtaken(staged: StagedEngine) -> None:
     """
-    Who is too slow loses the records that were overwritten, knows how many, and goes on.
+    Who is too slow loses records that were overwritten, counts them, and goes on.
     """
     tail = RingTail(staged.ring)
     tail.seek(0)
@@ -252,7 +249,7 @@ def test_tail_goes_on_after_it_was_overtaken(staged: StagedEngine) -> None:
 
 def test_tail_goes_to_a_moment(staged: StagedEngine) -> None:
     """
-    Seeking in a ring that has begun anew reads a part of it, up to the moment asked for.
+    Seeking in a ring that has begun anew leaves out what was before the moment.
     """
     for _ in range(60):
         staged.add(prompt=400, n=60)
@@ -268,8 +265,6 @@ def test_tail_goes_to_a_moment(staged: StagedEngine) -> None:
     assert len(read) < len(states)
     assert read[-1] == states[-1]
     tail.close()
-
-
 
 
 def test_partial_requests_are_told_as_such(staged: StagedEngine) -> None:

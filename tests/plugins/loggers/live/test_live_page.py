@@ -69,7 +69,8 @@ async def test_frames_are_streamed(staged: StagedEngine) -> None:
 
 
 @pytest.mark.parametrize("at", ["soon", "-1", "1" * 30])
-async def test_moments_are_times(at: str, folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+async def test_moments_are_times(at: str) -> None:
     """
     A moment that is none is refused.
     """
@@ -79,7 +80,8 @@ async def test_moments_are_times(at: str, folder: Path) -> None:
         assert response.status == 400
 
 
-async def test_probe_leads_a_browser_to_the_page(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+async def test_probe_leads_a_browser_to_the_page() -> None:
     """
     `/live` is a probe, unless somebody opens it in a browser.
     """
@@ -93,7 +95,7 @@ async def test_probe_leads_a_browser_to_the_page(folder: Path) -> None:
 
 def test_page_is_small_and_its_own() -> None:
     """
-    All files together have at most 300 KB, name no other host, and make no markup of text.
+    All files have at most 300 KB, name no other host, and make no markup of text.
     """
     files = [path for path in STATIC.iterdir() if path.is_file()]
     text = "\n".join(path.read_text() for path in files)
@@ -106,11 +108,9 @@ def test_page_is_small_and_its_own() -> None:
     assert "style=" not in (STATIC / "index.html").read_text()
 
 
-def test_top_shows_hostile_text_as_text(
-    staged: StagedEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_top_shows_hostile_text_as_text(staged: StagedEngine) -> None:
     """
-    Ids and tenants neither move the cursor nor turn the writing; numbers are the engine's.
+    Ids and tenants do not move the cursor, and numbers are the engine's.
     """
     staged.add(HOSTILE, f"t{HOSTILE}", prompt=32, n=9)
     staged.turn(times=3)
@@ -148,7 +148,8 @@ def test_top_adds_up_frames() -> None:
     assert totals.quantile("e2e", 0.5) is None
 
 
-def test_frame_without_rings_says_so(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_frame_without_rings_says_so() -> None:
     """
     Without a flight recorder, the view says what is missing.
     """

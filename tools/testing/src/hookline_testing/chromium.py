@@ -89,8 +89,8 @@ class Page:
     async def until(self, script: str) -> Any:
         """Waits until an expression is true, and returns it."""
         async with asyncio.timeout(ANSWER_SECONDS):
-            while not (found := await self.evaluate(script)):
-                await asyncio.sleep(0.05)
+            while not (found := await self.evaluate(script)):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)  # another process changes it
         return found
 
     async def press(self, key: str) -> None:
@@ -105,9 +105,10 @@ class Page:
             features=[{"name": "prefers-color-scheme", "value": scheme}],
         )
 
-    async def screenshot(self, path: Path) -> None:
+    async def screenshot(self) -> bytes:
+        """Returns what it shows, as a PNG."""
         found = await self.call("Page.captureScreenshot", format="png")
-        path.write_bytes(base64.b64decode(found["data"]))
+        return base64.b64decode(found["data"])
 
     async def call(self, method: str, **parameters: object) -> dict[str, Any]:
         """Calls a method of the protocol."""
@@ -178,8 +179,8 @@ async def _address(folder: Path, started: subprocess.Popen[bytes]) -> str:
     """Where it listens, which it writes to its profile."""
     told = folder / "DevToolsActivePort"
     async with asyncio.timeout(START_SECONDS):
-        while not told.exists() or told.read_text().count("\n") < 1:  # noqa: ASYNC240
+        while not told.exists() or told.read_text().count("\n") < 1:
             assert started.poll() is None, f"Chromium ended with {started.returncode}"
             await asyncio.sleep(0.05)
-    port, path = told.read_text().split("\n")  # noqa: ASYNC240
+    port, path = told.read_text().split("\n")
     return f"ws://127.0.0.1:{port}{path}"

@@ -35,7 +35,9 @@ class StagedEngine:
         ring: Its ring.
     """
 
-    def __init__(self, folder: Path, *, num_seqs: int = 4, num_blocks: int = 64) -> None:
+    def __init__(
+        self, folder: Path, *, num_seqs: int = 4, num_blocks: int = 64
+    ) -> None:
         self.clock = VirtualClock(START)
         config = EngineConfig(
             model=ModelConfig(max_model_len=16 * num_blocks),

@@ -214,14 +214,12 @@ class EngineView:
             else:
                 tenant.running += 1
             tenant.blocks += self._blocks.held_by(each.facts.request_id)
-        ranked = sorted(
-            found.values(), key=lambda each: -(each.running + each.waiting)
-        )
+        ranked = sorted(found.values(), key=lambda each: -(each.running + each.waiting))
         others = TenantState(None)
-        for each in ranked[MOST_TENANTS:]:
-            others.running += each.running
-            others.waiting += each.waiting
-            others.blocks += each.blocks
+        for left_out in ranked[MOST_TENANTS:]:
+            others.running += left_out.running
+            others.waiting += left_out.waiting
+            others.blocks += left_out.blocks
         return ranked[:MOST_TENANTS] + ([others] if ranked[MOST_TENANTS:] else [])
 
 

@@ -14,7 +14,7 @@ _UNPRINTABLE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 
 
 def plain(text: str) -> str:
-    """Returns text of a client without what moves a terminal's cursor or its colours."""
+    """Returns text of a client without what a terminal would take as a command."""
     return "".join(
         "\ufffd" if unicodedata.category(each) in _UNPRINTABLE else each
         for each in text

@@ -57,12 +57,12 @@ def run(argv: list[str]) -> int:
         return 0
     sys.stdout.write(_ENTER)
     try:
-        _watch(source)
-    except KeyboardInterrupt:
-        return 0
+        with suppress(KeyboardInterrupt):
+            _watch(source)
     finally:
         sys.stdout.write(_LEAVE)
         sys.stdout.flush()
+    return 0
 
 
 class Source:

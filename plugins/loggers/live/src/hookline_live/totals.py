@@ -60,9 +60,7 @@ class Totals:
 
     def longest(self) -> Column:
         """Returns the column with the longest step."""
-        return max(
-            self._columns, key=lambda each: each.longest_us, default=Column(0)
-        )
+        return max(self._columns, key=lambda each: each.longest_us, default=Column(0))
 
     def counter(self, name: str) -> Counter[str]:
         """Returns the sums of a column's field by its keys."""

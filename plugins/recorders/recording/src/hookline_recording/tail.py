@@ -152,6 +152,7 @@ class RingTail:
 
 def _decoded(body: bytes) -> Record | None:
     try:
-        return _decode(body)
+        record: Record = _decode(body)
     except (ValueError, RecursionError):
         return None
+    return record
