@@ -9,6 +9,7 @@ from compare_work import (
     TRANSFORMERS,
     UNCACHED,
     UNDRAFTED,
+    UNRECORDED,
     UNSTRUCTURED,
     VLLM,
     Goal,
@@ -126,6 +127,18 @@ ROWS: Mapping[str, Row] = {
         goals=(
             Goal("output tok/s", ratio=1.3),
             Goal("p99 ITL ms", is_higher_better=False, ratio=1.0),
+        ),
+    ),
+    "recorder-90m": Row(
+        kind=Kind.ONLINE,
+        model="llama-90m",
+        requests=128,
+        input_tokens=128,
+        output_tokens=128,
+        sides=(HOOKLINE, UNRECORDED),
+        goals=(
+            Goal("output tok/s", ratio=0.995, peer=UNRECORDED),
+            Goal("p99 ITL ms", is_higher_better=False, peer=UNRECORDED),
         ),
     ),
     "long-90m": Row(

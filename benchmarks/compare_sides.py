@@ -14,6 +14,7 @@ from compare_work import (
     TRANSFORMERS,
     UNCACHED,
     UNDRAFTED,
+    UNRECORDED,
     UNSTRUCTURED,
     VLLM,
     Kind,
@@ -28,6 +29,7 @@ SIDES = (
     PLAIN,
     UNCACHED,
     UNDRAFTED,
+    UNRECORDED,
     UNSTRUCTURED,
     *BINDINGS,
     TRANSFORMERS,
@@ -54,6 +56,7 @@ class Side:
         has_drafts: Whether it speculates in rows that ask for it.
         has_schemas: Whether its outputs follow schemas in rows that ask for it.
         has_options: Whether it has a row's options.
+        has_recorder: Whether its servers have flight recorders.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Side:
     has_drafts: bool = True
     has_schemas: bool = True
     has_options: bool = False
+    has_recorder: bool = True
 
     def environment(self, isa: Isa | None) -> dict[str, str]:
         """Returns the environment variables of its processes.
@@ -86,6 +90,8 @@ class Side:
             return [vllm, "serve", str(model), "--host", "127.0.0.1", *options]
         if row.kind is Kind.ONLINE and self.name != BASELINE:
             options.append("--no-serve-while-compiling")  # measure its kernels
+        if not self.has_recorder:
+            options += ["--flight-recorder-bytes", "0"]
         command = [str(self.python), "-m", "hookline_server", "serve"]
         return [*command, "--model", str(model), "--kv-cache-memory", "2GiB", *options]
 
@@ -107,6 +113,9 @@ def sides_of(row: Row, vllm: Path | None, baseline: Path | None) -> list[Side]:
         ],
         UNDRAFTED: [
             Side(name=UNDRAFTED, engine=HOOKLINE, python=ours, has_drafts=False)
+        ],
+        UNRECORDED: [
+            Side(name=UNRECORDED, engine=HOOKLINE, python=ours, has_recorder=False)
         ],
         UNSTRUCTURED: [
             Side(name=UNSTRUCTURED, engine=HOOKLINE, python=ours, has_schemas=False)

@@ -9,6 +9,7 @@ from contention import Neighbours
 HOOKLINE = "hookline"
 UNCACHED = "hookline-uncached"
 UNDRAFTED = "hookline-undrafted"
+UNRECORDED = "hookline-unrecorded"
 UNSTRUCTURED = "hookline-unstructured"
 PLAIN = "hookline-plain"
 BASELINE = "hookline-baseline"

@@ -1,6 +1,7 @@
 """The server's reports of answered requests."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -263,3 +264,30 @@ async def test_client_that_is_slow_is_waited_for() -> None:
     (exchange,) = exchanges(engine)
     assert during.in_flight == {("/v1/completions", "POST"): 1}
     assert exchange.response_bytes == len(body) > 30_000_000
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_requests_for_the_engine_tell_whose_they_are(is_streamed: bool) -> None:
+    """
+    With the client's id, their begin, and what came before their first byte.
+    """
+    body = {**BODY, "stream": is_streamed}
+    before = time.time_ns()
+    exchange, _ = await metered(
+        "POST", "/v1/completions", json=body, headers={"X-Request-Id": "mine"}
+    )
+
+    assert exchange.client_id == "mine"
+    assert before <= exchange.begun <= time.time_ns()
+    assert exchange.first_byte_seconds is not None
+    assert 0 < exchange.first_byte_seconds <= exchange.seconds
+    assert 0 < exchange.unread_seconds < exchange.seconds
+
+
+async def test_other_requests_are_nobodys() -> None:
+    """
+    Probes and refused bodies have no id, whatever their clients send.
+    """
+    exchange, _ = await metered("GET", "/health", headers={"X-Request-Id": "mine"})
+
+    assert exchange.client_id == ""

@@ -71,14 +71,11 @@ class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
         computed_tokens: Tokens whose keys and values were freed.
         failed_external_tokens: Those of them that an extension should have brought; 0
             unless a failed load caused the preemption.
-        cause: Why it was preempted: `no_free_blocks`, `load_failed` (of KV from
-            elsewhere), `sleep` (of the engine, with the mode `keep`) or `reset` (of the
-            prefix cache, with `reset_running_requests`).
+        cause: Why it was preempted.
         beneficiary_id: The request that needed its blocks; None if it needed blocks
             itself and no request ranked lower, or if the cause is another one.
         prompt_tokens: Number of its prompt tokens.
-        output_tokens: Number of tokens generated for it before, by steps whose results
-            were known.
+        output_tokens: Number of tokens generated for it before and known by then.
     """
 
     request_id: int
@@ -146,8 +143,7 @@ class BlocksStored(msgspec.Struct, frozen=True, array_like=True, tag="stored"):
         parent_hash: Hash of the preceding block; None at the start of a request.
         token_ids: Token ids of all these blocks.
         lora: Name of the LoRA adapter, if any.
-        cache_salt: Salt of the hashes, if any; only requests with the same salt find
-            the blocks.
+        cache_salt: Salt of the hashes, if any; requests with other salts find no block.
         session_id: Session of the request that stored them, if it named one; requests
             of other sessions share the blocks.
     """

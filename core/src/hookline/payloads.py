@@ -61,18 +61,15 @@ class EngineFacts:
         startup: Phases of the startup, in order; a phase may contain others.
         enable_kv_cache_events: Whether changes of the prefix cache are reported.
         cache: Facts about the KV cache beyond its size.
-        structured_outputs: Name of the grammar backend; empty if structured outputs
-            are not served.
+        structured_outputs: Name of the grammar backend; empty if there is none.
         enable_in_reasoning: Whether grammars also apply to reasoning.
         sections: What its extensions tell of themselves, by their names.
         data_parallel_size: Number of engines of the server, this one included.
         tensor_parallel_size: Number of ranks that share each layer.
         pipeline_parallel_size: Number of stages that divide the layers.
-        shares_experts: Whether all engines together have the model's experts, so that
-            they end together.
+        shares_experts: Whether its engines share the experts, and so end together.
         rank_pids: Process ids of its ranks; none if it computes in its own process.
-        rank_hosts: Names of the machines of its ranks, by rank, if they have been
-            placed on machines of a cluster.
+        rank_hosts: Names of its ranks' machines, by rank, if a cluster has placed them.
     """
 
     engine_index: int
@@ -193,8 +190,7 @@ class TokensGenerated:
 class RequestsFinished:
     """Payload of `requests_finished`: a summary of each, and FINISHED events.
 
-    Rejected requests have no event; for those that are lost with a failed engine the
-    front end creates one.
+    Rejected requests have no event; those of a failed engine are the front end's.
     """
 
     engine_index: int
@@ -231,8 +227,7 @@ class StateChanged:
 
     Attributes:
         cause: One of `idle`, `abort`, `heartbeat`, `reset`, `sleep`, `wake_up`,
-            `rejected`, `drain`,
-            `failed`.
+            `rejected`, `drain`, `failed`.
         at: Time of `scheduler`, in monotonic nanoseconds of the engine's process.
         scheduler: The engine's state.
         iteration: Requests that ended outside of steps, and their totals.
@@ -259,14 +254,16 @@ class HttpExchange:
     """An answered HTTP request.
 
     Attributes:
-        route: Route template, such as `/v1/models/{model}`, or `unmatched`; never the
-            path itself.
+        route: Template of the route, such as `/v1/models/{model}`, or `unmatched`.
         method: HTTP method; `OTHER` for unusual ones.
-        status: Status of the response; `CLIENT_LEFT` if the client disconnected before
-            its end.
+        status: Status of the response; `CLIENT_LEFT` if the client left before its end.
         seconds: Time from the request's head to the last byte of the response.
         request_bytes: Size of the request body.
         response_bytes: Size of the response body.
+        client_id: The client's id of a request for the engine; empty for others.
+        begun: When its head was there, ns since the epoch.
+        first_byte_seconds: Time from then to the response's first byte.
+        unread_seconds: Time in which a streamed response waited for its client to read.
     """
 
     route: str
@@ -275,6 +272,10 @@ class HttpExchange:
     seconds: float
     request_bytes: int
     response_bytes: int
+    client_id: str = ""
+    begun: int = 0
+    first_byte_seconds: float | None = None
+    unread_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,8 +303,7 @@ class HttpAnswered:
 
     Attributes:
         exchanges: Requests answered since the previous call.
-        in_flight: Requests in flight by (route, method); a pair that is no longer
-            listed has none.
+        in_flight: Requests in flight by (route, method); pairs without are left out.
         missed: Number of exchanges dropped because there were too many.
         pages: State of each logger's pages.
     """

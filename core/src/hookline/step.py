@@ -69,8 +69,7 @@ class ModelShape:
         cost: FLOPs and bytes of its steps; all zeros for a simulated model.
         kernels: Kernels in use, with the reason for each that is not the fastest; empty
             for a simulated model.
-        isa: Tier of instructions of the CPU's kernels, such as `avx512`; empty without
-            such kernels.
+        isa: Instructions of the CPU's kernels, such as `avx512`; empty without them.
         kv_cache_spec_kind: What the KV cache holds: `full_attention`, or
             `mla_attention` for latents.
         sliding_window: Maximum number of tokens that layers with a sliding window
@@ -140,8 +139,7 @@ class StepPlan:
         work: What there is to compute, in numbers.
         drafts: Draft tokens to verify after the newest token, by request id; counted in
             `num_tokens`.
-        sections: What extensions add, by their names. A plan without requests only
-            polls them.
+        sections: What extensions add, by name; without requests they are only polled.
     """
 
     step: int

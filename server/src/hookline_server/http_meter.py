@@ -11,7 +11,8 @@ from hookline.frozen import frozen_map
 from hookline.payloads import HttpAnswered, HttpExchange, PageStats
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import Handler
-from hookline_server.sse import SENT_BYTES
+from hookline_server.request_identity import IDENTITY
+from hookline_server.sse import SENT
 
 FLUSH_SECONDS = 0.25
 MOST_EXCHANGES = 1000
@@ -55,7 +56,7 @@ class HttpMeter:
         route = UNMATCHED if resource is None else resource.canonical
         key = route, request.method if request.method in METHODS else OTHER
         status = UNEXPECTED_ERROR  # whose body is not counted
-        begun = time.perf_counter()
+        begun, begun_at = time.perf_counter(), time.time_ns()
         self._change(key, 1)
         try:
             response = await handler(request)
@@ -65,8 +66,7 @@ class HttpMeter:
             raise
         finally:
             self._change(key, -1)
-            seconds = time.perf_counter() - begun
-            self._add(key, status, seconds, request)
+            self._add(key, status, (begun, begun_at), request)
         return response
 
     async def lifetime(self, _: web.Application) -> AsyncIterator[None]:
@@ -99,12 +99,16 @@ class HttpMeter:
             self._flushing = loop.call_later(FLUSH_SECONDS, self.flush)
 
     def _add(
-        self, key: _Key, status: int, seconds: float, request: web.Request
+        self, key: _Key, status: int, begun: tuple[float, int], request: web.Request
     ) -> None:
         if len(self._exchanges) >= MOST_EXCHANGES:
             self._missed += 1
             return
         route, method = key
+        identity, sent = request.get(IDENTITY), request.get(SENT)
+        facts = None if identity is None else identity.facts
+        seconds = time.perf_counter() - begun[0]
+        first = seconds if sent is None else sent.first_at - begun[0]
         self._exchanges.append(
             HttpExchange(
                 route=route,
@@ -112,6 +116,10 @@ class HttpMeter:
                 status=status,
                 seconds=seconds,
                 request_bytes=request.content.total_bytes,
-                response_bytes=request.get(SENT_BYTES, 0),
+                response_bytes=0 if sent is None else sent.num_bytes,
+                client_id="" if facts is None else facts.client_id,
+                begun=begun[1],
+                first_byte_seconds=first,
+                unread_seconds=0.0 if sent is None else sent.unread_seconds,
             )
         )

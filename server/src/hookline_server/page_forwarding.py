@@ -14,7 +14,7 @@ from hookline_server.api_error import ApiError
 from hookline_server.errors import Page
 from hookline_server.pages import Pages
 from hookline_server.request_body import read_body
-from hookline_server.sse import SENT_BYTES
+from hookline_server.sse import sent_of
 
 MOST_OPEN = 512
 """Maximum number of requests that are being forwarded; more get a 503."""
@@ -173,7 +173,7 @@ async def _pass_on(
     async for part in answer.content.iter_any():
         if not passed.prepared:
             await passed.prepare(request)
-        request[SENT_BYTES] = request.get(SENT_BYTES, 0) + len(part)
+        sent_of(request).num_bytes += len(part)
         await passed.write(part)
     if not passed.prepared:
         await passed.prepare(request)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 
 from aiohttp import web
 
@@ -11,7 +12,7 @@ from hookline_server.auth.route_scopes import LIVENESS
 from hookline_server.connections.connection import Connection
 from hookline_server.errors import Handler, error_response
 from hookline_server.request_identity import CURRENT, identity_of
-from hookline_server.sse import SENT_BYTES
+from hookline_server.sse import SENT, Sent
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ async def send(request: web.Request, handler: Handler) -> web.StreamResponse:
             response = error
         if last is not None and last.is_last_request:
             response.force_close()
+        begun = time.perf_counter()
         await response.prepare(request)
         await response.write_eof()
     except (asyncio.CancelledError, ConnectionError):
@@ -49,7 +51,8 @@ async def send(request: web.Request, handler: Handler) -> web.StreamResponse:
         logger.info("the client of %s left", identity.request_id)
         return web.Response(status=CLIENT_LEFT)
     if isinstance(response, web.Response) and request.method != "HEAD":
-        request[SENT_BYTES] = response.content_length or 0
+        unread = time.perf_counter() - begun
+        request[SENT] = Sent(response.content_length or 0, begun, unread)
     if isinstance(response, web.HTTPException):
         raise response
     return response

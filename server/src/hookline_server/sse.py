@@ -1,7 +1,9 @@
 """Server-sent events and a response that streams them."""
 
 import asyncio
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from aiohttp import web
@@ -10,8 +12,31 @@ DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
 """A comment, which clients skip."""
 
-SENT_BYTES: web.RequestKey[int] = web.RequestKey("hookline_sent_bytes", int)
-"""Number of body bytes sent for a request so far."""
+
+@dataclass(slots=True)
+class Sent:
+    """What has been sent of a response.
+
+    Attributes:
+        num_bytes: Number of bytes of its body so far.
+        first_at: When the first ones were sent, on the performance counter.
+        unread_seconds: Time in which it waited for its client to read.
+    """
+
+    num_bytes: int
+    first_at: float
+    unread_seconds: float = 0.0
+
+
+SENT: web.RequestKey[Sent] = web.RequestKey("hookline_sent", Sent)
+"""What has been sent of the response to a request, once something has."""
+
+
+def sent_of(request: web.Request) -> Sent:
+    """Returns what has been sent of a response, which begins if nothing has."""
+    if (sent := request.get(SENT)) is None:
+        sent = request[SENT] = Sent(0, time.perf_counter())
+    return sent
 
 
 FIRST_SECONDS = 5.0
@@ -60,6 +85,7 @@ class EventResponse:
                 "X-Accel-Buffering": "no",
             }
         )
+        self._sent: Sent | None = None
         self._loop = asyncio.get_running_loop()
         self._written_at: float | None = None
         self._is_writing = False
@@ -94,9 +120,12 @@ class EventResponse:
         if not self._response.prepared:
             await self._response.prepare(self._request)
         if data:
-            sent = self._request.get(SENT_BYTES, 0)
-            self._request[SENT_BYTES] = sent + len(data)
+            begun = time.perf_counter()
+            if (sent := self._sent) is None:
+                sent = self._sent = sent_of(self._request)
+            sent.num_bytes += len(data)
             await self._response.write(data)
+            sent.unread_seconds += time.perf_counter() - begun
         self._is_writing = False
         self._written_at = self._loop.time()
 

@@ -5,13 +5,23 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.engine.commands import Add, Command, EngineMessage, Finish
-from hookline.engine.engine_core import EngineCore, Tap
+from hookline.engine.commands import (
+    Add,
+    Call,
+    Command,
+    EngineMessage,
+    Finish,
+    ResetPrefixCache,
+    SleepMode,
+)
+from hookline.engine.engine_core import EngineCore
 from hookline.engine.engine_loop import EngineLoop
+from hookline.engine.scheduler.readiness import Readiness
 from hookline.engine.worker.executor import Executor
+from hookline.engine_setup.taps import Tap
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
-from hookline.request import GenerateRequest
+from hookline.request import GenerateRequest, Request
 from hookline.stats.step_work import Obstacle
 from hookline.step import StepPlan, StepResult
 from hookline_registry import as_one
@@ -25,6 +35,8 @@ class Noting:
         self.commands: list[tuple[int, Command]] = []
         self.plans: list[tuple[int, StepPlan]] = []
         self.results: list[tuple[int, StepPlan, StepResult]] = []
+        self.obstacles: list[tuple[int, Obstacle]] = []
+        self.gates: list[tuple[int, int, str]] = []
         self.outputs: list[EngineMessage] = []
         self.closed: list[BaseException | None] = []
         self._fails_at = fails_at
@@ -34,6 +46,12 @@ class Noting:
 
     def planned(self, at: int, plan: StepPlan) -> None:
         self.plans.append((at, plan))
+
+    def blocked(self, at: int, obstacle: Obstacle) -> None:
+        self.obstacles.append((at, obstacle))
+
+    def gated(self, at: int, request_id: int, gate: str) -> None:
+        self.gates.append((at, request_id, gate))
 
     def computed(self, at: int, plan: StepPlan, result: StepResult) -> None:
         self.results.append((at, plan, result))
@@ -185,3 +203,74 @@ def test_an_engine_that_fails_closes_its_taps_with_the_error() -> None:
 
     assert tap.closed == [caught.value]
     assert (len(tap.plans), len(tap.results)) == (2, 1)
+
+
+class Shut:
+    """A gate that is closed for a request until it is opened."""
+
+    name, param, timeout_ns, is_pending = "grammar", None, None, False
+
+    def __init__(self, request_id: int) -> None:
+        self.request_id = request_id
+        self.held: list[Request] = []
+        self.is_opened = False
+
+    def is_open(self, request: Request) -> bool:
+        if self.is_opened or request.request_id != self.request_id:
+            return True
+        self.held.append(request)
+        return False
+
+    def take_ready(self) -> list[Readiness]:
+        if not self.is_opened:
+            return []
+        held, self.held = self.held, []
+        return [Readiness(each) for each in held]
+
+    def cancel(self, request: Request) -> None:
+        self.held.remove(request)
+
+    def close(self) -> None:
+        """Has nothing to end."""
+
+
+def test_gates_are_told_and_are_an_obstacle() -> None:
+    """A request that is held, until when, and that nothing else waits meanwhile."""
+    gate, tap = Shut(2), Noting()
+    loop = EngineLoop(simulated_core(gates=[gate]), 1000.0, tap)
+
+    drive(loop, *adds(*(engine_request(each, [3] * 4, 2) for each in (1, 2))), turns=6)
+    gate.is_opened = True
+    drive(loop, turns=6)
+
+    assert [plan.work.obstacle for _, plan in tap.plans[:2]] == [Obstacle.GATE] * 2
+    assert {each for _, each in tap.obstacles} == {Obstacle.GATE}
+    (held_at, *held), (opened_at, *opened) = tap.gates
+    assert (held, opened) == ([2, "grammar"], [2, ""])
+    assert held_at < tap.obstacles[0][0] <= opened_at
+    assert tap.plans[-1][1].work.obstacle is Obstacle.NONE
+
+
+def test_a_result_in_flight_is_an_obstacle() -> None:
+    """A request that lost its blocks waits for the token that its step still brings."""
+    core, tap = simulated_core(stages=2), Noting()
+    loop = EngineLoop(core, 1000.0, tap)
+    drive(loop, Add(engine_request(1, [3] * 4, 9)), turns=1)
+
+    drive(loop, Call(0, 1, ResetPrefixCache(reset_running_requests=True)), turns=2)
+
+    assert [each for _, each in tap.obstacles] == [Obstacle.PIPELINE]
+
+
+def test_sleep_is_an_obstacle() -> None:
+    """Requests that come while an engine goes to sleep wait for that."""
+    core, tap = simulated_core(), Noting()
+    loop = EngineLoop(core, 1000.0, tap)
+    drive(loop, Add(engine_request(1, [3] * 4, 9)), turns=2)
+
+    core.hold(SleepMode.WAIT)
+    drive(loop, Add(engine_request(2, [4] * 4, 9)), turns=30)
+
+    obstacles = [plan.work.obstacle for _, plan in tap.plans]
+    assert (obstacles[0], obstacles[-1]) == (Obstacle.NONE, Obstacle.SLEEP)
+    assert {each for _, each in tap.obstacles} == {Obstacle.SLEEP}

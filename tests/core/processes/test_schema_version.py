@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {60: "f439f6a95917bd8a603cdb55be21bf19570c4552d7684e39fe02835d875cf78f"}
+DIGESTS = {61: "2732763ff3b8f7da63f731b0f629363c83482fb76a5b154eef7fb1ded2b4e730"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

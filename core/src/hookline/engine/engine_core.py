@@ -3,19 +3,12 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hookline.clock import Clock
-from hookline.engine.commands import (
-    Command,
-    EngineMessage,
-    ResetPrefixCache,
-    SleepMode,
-    TellExtensions,
-    Told,
-)
+from hookline.engine.commands import ResetPrefixCache, SleepMode, TellExtensions, Told
 from hookline.engine.scheduler.scheduler import Scheduler, SchedulerParts
 from hookline.engine.worker.executor import Executor, SharingExecutor, StartedStep
 from hookline.events import (
@@ -33,38 +26,13 @@ from hookline.stats.step_work import EvictionWork
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline_registry.isolation import Failure, isolate
 
-if TYPE_CHECKING:  # it is only read
+if TYPE_CHECKING:  # they are only read or called
     from hookline.config.engine import EngineConfig
+    from hookline.engine_setup.taps import Tap
     from hookline.payloads import EngineFacts
 
 WAIT = "wait"
 """Cause of an empty output: all work awaits extensions or gates."""
-
-
-class Tap(Protocol):
-    """Sees what an engine gets, decides, computes and says, on the engine's own thread.
-
-    Times are in ns on the engine's monotonic clock. With those of its step's record,
-    they are all that the engine has read of it, so that a run can be repeated.
-    """
-
-    def command(self, at: int, command: Command) -> None:
-        """Called with each command, before the engine executes it."""
-
-    def planned(self, at: int, plan: StepPlan) -> None:
-        """Called with each plan of a step, before the executor gets it."""
-
-    def computed(self, at: int, plan: StepPlan, result: StepResult) -> None:
-        """Called with each result of a step or a poll, before the engine takes it in.
-
-        A step's output comes next; a poll, whose plan has no requests, may have none.
-        """
-
-    def output(self, at: int, message: EngineMessage) -> None:
-        """Called with each output, state or reply, before it is sent."""
-
-    def close(self, error: BaseException | None) -> None:
-        """Called when the engine ends, of an error or of None; not if it is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +68,10 @@ class EngineCore:
         check: Raises `RankError` if the executor can compute no more steps.
         sharing: Computes its steps, if ranks or engines share its model in whole parts;
             None otherwise.
-        tap: Sees each step, if anything listens.
+        tap: Sees each step; None if nothing listens.
     """
 
-    tap: Tap | None = None
+    tap: "Tap | None" = None
 
     def __init__(
         self,
@@ -142,6 +110,11 @@ class EngineCore:
         self._scheduler = Scheduler(
             config.scheduler, parts, max_model_len=shape.max_model_len
         )
+
+    def watch(self, tap: "Tap") -> None:
+        """Has a tap see each step from now on."""
+        self.tap = tap
+        self._scheduler.watch_gates(tap.gated)
 
     # -- requests ----------------------------------------------------------------
 
@@ -217,6 +190,8 @@ class EngineCore:
         """Starts the next step; None if there is nothing to compute now."""
         started_at = self.clock.now()
         if (plan := self._scheduler.schedule(started_at)) is None:
+            if self.tap is not None and (obstacle := self._scheduler.obstacle):
+                self.tap.blocked(started_at, obstacle)
             return None
         scheduled_at = self.clock.now()
         if self.tap is not None:

@@ -1,6 +1,7 @@
 """Drives an engine core: takes commands, steps while there is work, waits otherwise."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from hookline.clock import NANOSECONDS
 from hookline.engine.commands import (
@@ -16,8 +17,11 @@ from hookline.engine.commands import (
     TellExtensions,
     WakeUp,
 )
-from hookline.engine.engine_core import WAIT, EngineCore, Tap
+from hookline.engine.engine_core import WAIT, EngineCore
 from hookline.engine.sleep import SleepControl
+
+if TYPE_CHECKING:  # it is only called
+    from hookline.engine_setup.taps import Tap
 
 Receive = Callable[[float], Command | None]
 """Waits up to this many seconds for a command; 0 only polls."""
@@ -36,13 +40,11 @@ class EngineLoop:
     """
 
     def __init__(
-        self,
-        core: EngineCore,
-        heartbeat_seconds: float,
-        tap: Tap | None = None,
+        self, core: EngineCore, heartbeat_seconds: float, tap: "Tap | None" = None
     ) -> None:
-        self.core = core
-        core.tap = self._tap = tap
+        self.core, self._tap = core, tap
+        if tap is not None:
+            core.watch(tap)
         self._sleep = SleepControl(core)
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()

@@ -5,7 +5,7 @@ from typing import cast
 
 from hookline.clock import Clock
 from hookline.config.engine import EngineConfig
-from hookline.engine.engine_core import EngineCore, Tap
+from hookline.engine.engine_core import EngineCore
 from hookline.engine.engine_loop import EngineLoop
 from hookline.engine.scheduler.extension import scheduler_sides
 from hookline.engine.worker.executor import Executor, ExecutorContext
@@ -16,7 +16,7 @@ from hookline.engine_setup.executor_factory import (
     load_executor_factory,
 )
 from hookline.engine_setup.making import make_scheduler_parts
-from hookline.engine_setup.taps import TapContext
+from hookline.engine_setup.taps import Tap, TapContext
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugins.calling import call_plugin

@@ -102,10 +102,8 @@ class RequestAccounting:
     Attributes:
         received: Number of requests admitted or rejected.
         finished: Number of requests ended, by finish reason.
-        moved: Number of requests that left for another engine, because this one has
-            ended.
-        migrated_in: Number of requests that came from another engine; they are not in
-            `received`.
+        moved: Number of requests that left for another engine, as this one has ended.
+        migrated_in: Number of requests from another engine; not in `received`.
         num_waiting_tokens: Prompt tokens of requests that were not scheduled yet.
         in_flight: Requests in flight by their ids; only for reading.
         wall: Places times of the engine and the front end on the wall clock.

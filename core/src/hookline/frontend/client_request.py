@@ -168,8 +168,7 @@ class ClientRequest:
         is_streamed: Whether the client gets output with each step.
         engine_index: The engine that runs all of its completions.
         is_named: Whether its client has named that engine.
-        ends_at: When it ends at the latest, in ns on the front end's clock; None
-            without limit.
+        ends_at: When it ends at the latest, ns on the front end's clock; None: never.
         prompt: Text of the prompt; None if it was given as token ids.
         completions: All `n` of them, by index.
         num_open: Number of completions whose client still expects output.

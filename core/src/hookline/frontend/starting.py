@@ -43,8 +43,7 @@ def observe(
     Args:
         config: The engine's configuration.
         recorder: Gets the same payloads as the loggers, without a lane.
-        pages: `module:attribute` of what serves the loggers' pages in an observer
-            process.
+        pages: `module:attribute` of what serves pages in an observer process.
         address: An observer process that another front end of the same engines owns.
 
     Raises:

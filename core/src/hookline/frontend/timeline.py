@@ -118,13 +118,10 @@ class Timeline:
     Intervals are in seconds, and None until both of their ends are known.
 
     Attributes:
-        local_cached_tokens: Prompt tokens from the engine's prefix cache at the first
-            admission.
-        external_cached_tokens: Prompt tokens that a KV connector found in a cache,
-            likewise.
+        local_cached_tokens: Prompt tokens in the prefix cache at its first admission.
+        external_cached_tokens: Prompt tokens that a KV connector found, likewise.
         transferred_tokens: Prompt tokens that another instance computed, likewise.
-        stored_prompt_tokens: Prompt tokens added to the engine's prefix cache; known at
-            the end.
+        stored_prompt_tokens: Prompt tokens added to the cache; known at the end.
         output_tokens: Number of tokens generated so far.
         draft_tokens: Number of draft tokens verified so far.
         accepted_tokens: Number of `draft_tokens` that were accepted.

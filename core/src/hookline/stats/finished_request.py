@@ -21,8 +21,7 @@ class RequestTimes:
         first_token: Time of the first NEW_TOKENS.
         last_token: Time of the last NEW_TOKENS.
         ended: When the request ended for its client.
-        preempted: (PREEMPTED, SCHEDULED again or end) of the first `MAX_STALLS`
-            preemptions.
+        preempted: (PREEMPTED, SCHEDULED again or end), `MAX_STALLS` times at most.
         remote_kv: (begin, end) of the first `MAX_STALLS` waits for a KV connector's
             load, without one during which the request ended.
     """
@@ -95,8 +94,7 @@ class FinishedRequest:
             and output tokens are known.
         decodes_elsewhere: Whether another instance continues its prompt, and counts the
             client's request.
-        corrupted_by: Whose output was corrupted, if the request was served
-            nevertheless.
+        corrupted_by: Whose output was corrupted, if the request was served anyway.
     """
 
     request_id: int

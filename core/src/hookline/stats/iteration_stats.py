@@ -58,8 +58,7 @@ class IterationStats:
         generation_tokens: Number of generated tokens.
         preemptions: Number of preemptions.
         recomputed_tokens: Tokens that resumed requests must compute again.
-        first_scheduled: One entry for each request that was scheduled for the first
-            time.
+        first_scheduled: One entry for each request's first time of being scheduled.
         first_tokens: One entry for each request that got its first token.
         inter_token_seconds: (interval per token, number of tokens) of later tokens;
             equal intervals share an entry.
@@ -72,8 +71,7 @@ class IterationStats:
         resubmitted: Requests of its old process that its new one gets again from front
             ends that do not own it; see `EngineStarted` for those of the owner.
         moved: Requests that left the engine for another one, because it has ended.
-        migrated_in: Requests that moved to the engine; it does not count them as
-            received.
+        migrated_in: Requests that moved to the engine, which it has not received.
         sections: News of extensions, by their names.
     """
 

@@ -14,8 +14,7 @@ class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Attributes:
         requests: Received + taken over − finished − in flight.
         tokens: Sampled − those of finished requests − those of requests in flight.
-        blocks: Pool size − free − held, and references − entries of block tables and
-            extensions.
+        blocks: Pool size − free − held, and references − entries of all block tables.
     """
 
     requests: int = 0
@@ -60,10 +59,8 @@ class RunningTotals(msgspec.Struct, array_like=True):
             ended; they are not in `received`.
         finished: Number of finished requests, by reason.
         preemptions: Number of preemptions.
-        preempted_prompt_tokens: Prompt tokens of preempted requests, once for each
-            preemption.
-        preempted_output_tokens: Tokens generated for preempted requests before,
-            likewise.
+        preempted_prompt_tokens: Prompt tokens of requests, at each preemption.
+        preempted_output_tokens: Tokens generated for them before, likewise.
         sampled_tokens: Output tokens of all requests.
         discarded_tokens: Sampled tokens that were dropped, because their request had
             ended meanwhile (asynchronous scheduling) or their KV failed to load.
@@ -107,8 +104,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
             or `remote_kv`; those at 0 may be left out.
         waiting_tokens: Number of tokens that waiting requests have yet to compute,
             prefix hits not subtracted.
-        preempted: Number of requests that were preempted and have not been admitted
-            again.
+        preempted: Number of preempted requests that have not been admitted again.
         oldest_waiting_at: When the oldest waiting request was queued, in monotonic ns;
             None if none waits.
         oldest_running_at: When the oldest running request was queued, likewise.

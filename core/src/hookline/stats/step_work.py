@@ -103,8 +103,7 @@ class Execution(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What it took an executor to compute a step.
 
     Attributes:
-        forward_ns: Duration of the forward pass, summed over pipeline stages, ns; 0 if
-            not measured.
+        forward_ns: Time of the forward pass, summed over stages; 0 if not measured.
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed it.
         rank_use: What it cost that several processes computed it.
@@ -138,8 +137,7 @@ class EvictionWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         blocks: Number of evicted blocks.
-        nanoseconds: Time of the allocations that evicted them, each from its first
-            eviction on.
+        nanoseconds: Time of the allocations that evicted them, from the first one on.
     """
 
     blocks: int = 0

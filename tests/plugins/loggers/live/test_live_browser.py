@@ -1,5 +1,6 @@
 """The live view in a real Chromium: each panel shows the staged engine's numbers."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -34,7 +35,7 @@ async def viewing(
 ) -> AsyncIterator[tuple[Page, str, TestClient[Request, Application]]]:
     """Serves the view and opens a browser; yields its page and the view's URL."""
     engine = FakeEngine()
-    engine.loggers = [LiveView({"ttft": 0.5})]
+    engine.loggers = [LiveView(os.getpid(), {"ttft": 0.5})]
     profile = folder / "profile"
     profile.mkdir()
     async with (

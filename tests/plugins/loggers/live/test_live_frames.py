@@ -174,8 +174,8 @@ def test_moment_shows_what_was(staged: StagedEngine) -> None:
     staged.add("later", n=4)
     staged.turn(times=10)
 
-    (was,) = moment(then).engines
-    (now,) = moment(staged.clock.wall()).engines
+    (was,) = moment(os.getpid(), then).engines
+    (now,) = moment(os.getpid(), staged.clock.wall()).engines
 
     assert [row.client for row in was.rows] == ["first"]
     assert (was.running, was.rows[0].end) == (1, "")
@@ -195,7 +195,7 @@ def test_frames_of_a_server_follow_its_rings(
     """
     monkeypatch.setattr(time, "sleep", lambda _: None)
     monkeypatch.setattr(feeds, "_LOOK_SECONDS", 0.0)
-    frames = Feed().frames()
+    frames = Feed(os.getpid()).frames()
     staged.add("a", n=4)
     first = next(frames)
     staged.ring.unlink()

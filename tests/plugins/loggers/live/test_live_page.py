@@ -1,6 +1,7 @@
 """The live view's page: who may see it, what it loads, and that it is small."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -23,7 +24,7 @@ KEY = "a-key-of-this-test"
 
 def engine_with_view() -> FakeEngine:
     engine = FakeEngine()
-    engine.loggers = [LiveView({"ttft": 0.5})]
+    engine.loggers = [LiveView(os.getpid(), {"ttft": 0.5})]
     return engine
 
 
@@ -115,7 +116,7 @@ def test_top_shows_hostile_text_as_text(staged: StagedEngine) -> None:
     staged.add(HOSTILE, f"t{HOSTILE}", prompt=32, n=9)
     staged.turn(times=3)
     totals = Totals()
-    totals.take(LiveView({}).frame_at(staged.clock.wall()))
+    totals.take(LiveView(os.getpid(), {}).frame_at(staged.clock.wall()))
 
     plain = painted(totals, 160, 60, colours=False)
     coloured = painted(totals, 160, 60)
@@ -153,7 +154,7 @@ def test_frame_without_rings_says_so() -> None:
     """
     Without a flight recorder, the view says what is missing.
     """
-    frame: Frame = LiveView({}).frame_at(1_795_000_000_000_000_000)
+    frame: Frame = LiveView(os.getpid(), {}).frame_at(1_795_000_000_000_000_000)
 
     assert frame.engines == []
     assert "--flight-recorder-bytes" in frame.note

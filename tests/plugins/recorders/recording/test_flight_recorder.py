@@ -325,7 +325,7 @@ def test_a_stall_is_saved_once(rings: Path) -> None:
     loop = loop_of(config_with())
     drive(loop, Add(engine_request(1, [3] * 20, 30)), turns=4)
     state = read_state(the_ring(rings))
-    saving = Saving(keep=5, stall_seconds=10.0)
+    saving = Saving(os.getpid(), keep=5, stall_seconds=10.0)
 
     assert saving.look(state.at + 10_000_000_000) == []
     (saved,) = saving.look(state.at + 12_000_000_000)

@@ -32,6 +32,7 @@ from hookline_process_engine.process_client import ProcessClient
 from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_recording import Recording, read_recording, schema
 from hookline_recording.config import MIB, RecordingConfig
+from hookline_recording.front_end_schema import Answered, Served
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request
@@ -264,9 +265,10 @@ def test_the_schema_of_version_1_stays() -> None:
         *(schema.Arrived, schema.Planned, schema.Computed, schema.Published),
         *(schema.Command, schema.Ended, schema.KeyFrame, schema.Events),
         *(schema.Queued, schema.Scheduled, schema.Preempted, schema.Finished),
+        *(schema.Blocked, schema.Gated, Served, Answered),
     )
     fields = [(each.__name__, *each.__struct_fields__) for each in kinds]
 
     assert schema.VERSION == 1
     digest = blake2b(repr(fields).encode(), digest_size=8).hexdigest()
-    assert digest == "f29dd5a300784b6e"
+    assert digest == "b429682dda54cc9c"

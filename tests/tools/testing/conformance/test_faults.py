@@ -218,7 +218,7 @@ SUITE = [
         ),
     ),
     (
-        "engine_recorder",
+        "tap",
         Mistake(
             "self._num_outputs += 1",
             "raise KeyError(2)",

@@ -54,7 +54,7 @@ class SchedulerPort:
         queues = self._lifecycle.queues
         if request not in queues.held:
             return False
-        queues.held.discard(request)
+        queues.held.let_go(request, now)
         queues.wait(request, now)
         return True
 

@@ -325,7 +325,7 @@ class RequestLifecycle:
             if ready.cause is not None:
                 self.finish_request(request, ready.cause, now)
             else:
-                self.queues.held.discard(request)
+                self.queues.held.let_go(request, now)
                 self.queues.wait(request, now)
 
 

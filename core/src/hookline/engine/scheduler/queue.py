@@ -117,8 +117,7 @@ class Order:
 
     Attributes:
         is_by_priority: Whether priority comes before arrival.
-        aging_ns: Wait that makes up for one level of priority, ns; 0 means that no wait
-            does.
+        aging_ns: Wait that makes up for one level of priority; 0 if no wait does.
     """
 
     is_by_priority: bool = False

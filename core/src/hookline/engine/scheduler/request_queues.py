@@ -1,6 +1,6 @@
 """The requests of an engine: waiting, held by a gate, or running."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -34,8 +34,7 @@ class HeldRequests:
 
     Attributes:
         oldest: The one that was queued first.
-        counts: Number of requests at each gate, by its name, none of them 0; replaced,
-            never changed.
+        counts: Number of requests at each gate, none of them 0; replaced, not changed.
     """
 
     def __init__(self, gates: Sequence[ReadinessGate] = ()) -> None:
@@ -47,7 +46,12 @@ class HeldRequests:
         timeouts = [gate.timeout_ns for gate in gates if gate.timeout_ns is not None]
         self._shortest_timeout = min(timeouts, default=None)
         self._held: dict[int, _Held] = {}
+        self._told: Callable[[int, int, str], None] | None = None
         self.counts: Mapping[str, int] = EMPTY
+
+    def watch(self, told: Callable[[int, int, str], None]) -> None:
+        """Has told (time, id, gate) of each request that is held; released: no gate."""
+        self._told = told
 
     def __len__(self) -> int:
         return len(self._held)
@@ -71,9 +75,16 @@ class HeldRequests:
         self._held[request.request_id] = _Held(request, gate, now)
         self._count(gate, 1)
         self.oldest.add(request)
+        if self._told is not None:
+            self._told(now, request.request_id, gate.name)
 
-    def discard(self, request: Request) -> None:
-        """Lets a request go whose wait is over; the caller queues or ends it."""
+    def let_go(self, request: Request, now: int) -> None:
+        """Lets a request go whose wait is over; the caller queues it."""
+        self._discard(request)
+        if self._told is not None:
+            self._told(now, request.request_id, "")
+
+    def _discard(self, request: Request) -> None:
         held = self._held.pop(request.request_id)
         self._count(held.gate, -1)
         self.oldest.remove(request)
@@ -88,7 +99,7 @@ class HeldRequests:
     def cancel(self, request: Request) -> None:
         """Lets a request go that ends while it waits."""
         gate = self._held[request.request_id].gate
-        self.discard(request)
+        self._discard(request)
         gate.cancel(request)
 
     def close(self) -> None:

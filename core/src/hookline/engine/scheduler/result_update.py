@@ -33,8 +33,7 @@ class ResultUpdate:
         Tokens of requests that have ended since the step was planned are dropped.
 
         Returns:
-            The sections that extensions add to the step's record, and how many drafts
-            were accepted.
+            What extensions add to the step's record, and how many drafts were accepted.
         """
         sections = NO_SECTIONS
         if result.sections:

@@ -54,7 +54,9 @@ class Scheduler:
         refuse: Ends a request that `add` has refused; see `RequestLifecycle.refuse`.
         expire: Ends requests whose deadlines have passed; each step does so, too.
         take_events: Returns the events since the last call.
+        watch_gates: Has requests told that wait at gates; see `HeldRequests.watch`.
         is_held: While True, no request is admitted.
+        obstacle: Why the last try to plan a step admitted no more requests.
     """
 
     def __init__(
@@ -86,7 +88,8 @@ class Scheduler:
             side.start(SchedulerPort(name, extensions, self._update, lifecycle, cache))
         self._admission = BatchAdmission(config, cache, extensions.external_prefix)
         self._steps = self._last_ended = 0
-        self.is_held = False
+        self.is_held, self.obstacle = False, Obstacle.NONE
+        self.watch_gates = self._queues.held.watch
 
     # -- requests ----------------------------------------------------------------
 
@@ -141,6 +144,9 @@ class Scheduler:
             builder.obstacle = self._admission.admit(
                 self._lifecycle, builder, share, last_ended=self._last_ended, now=now
             )
+        if queues.held.counts and not builder.obstacle:
+            builder.obstacle = Obstacle.GATE
+        self.obstacle = builder.obstacle
         builder.budget += self._whole.tokens - share.tokens
         if drafts := self._lifecycle.drafts:
             plan_drafts(drafts, builder, self._cache, self._max_model_len)
@@ -170,8 +176,7 @@ class Scheduler:
         """Processes the executor's result of a step.
 
         Returns:
-            The sections that extensions add to the step's record, and how many drafts
-            were accepted.
+            What extensions add to the step's record, and how many drafts were accepted.
         """
         if self._last_ended < self._steps:  # polls have no number of their own
             self._last_ended += 1

@@ -7,12 +7,15 @@ from hookline_live.blocks import BlockMap
 from hookline_live.columns import MOST_TENANTS, Columns
 from hookline_live.frame import EngineFrame, TenantState
 from hookline_live.requests import Request, Requests
+from hookline_recording.front_end_schema import Answered, Served
 from hookline_recording.schema import (
     OBSTACLES,
     Arrived,
+    Blocked,
     Command,
     Computed,
     Ended,
+    Gated,
     Header,
     KeyFrame,
     Planned,
@@ -20,7 +23,7 @@ from hookline_recording.schema import (
     Record,
 )
 
-_WAITING = frozenset(("queued", "loading", "preempted"))
+_WAITING = frozenset(("queued", "gated", "preempted"))
 _MOST_PLANS = 16
 """Plans whose ends are awaited; of more, the oldest one's was lost."""
 
@@ -67,7 +70,11 @@ class EngineView:
                 self._requests.arrived(record)
             case Ended():
                 self._failure = record.error
-            case Computed() | Command() | KeyFrame():
+            case Gated():
+                self._requests.gated(record)
+            case Blocked():
+                self._obstacle = record.obstacle
+            case Computed() | Command() | KeyFrame() | Served() | Answered():
                 pass  # a step's end has its result
             case _:
                 assert_never(record)
@@ -152,8 +159,14 @@ class EngineView:
         events = output.events
         if events is not None:
             requests.happened(events)
+        obstacle = self._obstacle if output.waiting else 0
         if output.step is not None:
-            self._stepped(output, 0 if state is None else output.at - state.at)
+            plan = self._stepped(output)
+            obstacle = 0 if plan is None else plan.obstacle
+        if state is not None and obstacle and obstacle < len(OBSTACLES):
+            name, obstacles = OBSTACLES[obstacle], columns.now.obstacles
+            held_back = (output.at - state.at) // 1000
+            obstacles[name] = obstacles.get(name, 0) + held_back
         if events is not None:
             requests.ended(events)
         now = columns.now
@@ -162,12 +175,13 @@ class EngineView:
         now.reusable = output.kv_blocks_cached
         self._state = output
 
-    def _stepped(self, output: Published, since: int) -> None:
+    def _stepped(self, output: Published) -> Planned | None:
+        """Takes a step's end; returns its plan, unless it was overwritten."""
         step = output.step or 0
         ids, plan = self._plans.pop(step, ((), None))
         computed = output.computed
         if plan is None or computed is None:
-            return
+            return plan
         now = self._columns.now
         execute = computed.at - plan.at - output.waited_ns
         forward = min(computed.forward_ns, execute)
@@ -183,9 +197,6 @@ class EngineView:
         tokens = len(ids) if plan.num_tokens is None else sum(plan.num_tokens)
         now.prefill += plan.prefill_tokens
         now.decode += tokens - plan.prefill_tokens
-        if plan.obstacle and plan.obstacle < len(OBSTACLES):
-            name = OBSTACLES[plan.obstacle]
-            now.obstacles[name] = now.obstacles.get(name, 0) + since // 1000
         counts = computed.counts
         if computed.tokens is not None:
             counts = {each: len(new) for each, new in computed.tokens.items()}
@@ -194,6 +205,7 @@ class EngineView:
         if plan.request_ids is not None:
             self._requests.admitted(ids, plan.at)
         self._requests.sampled(ids, counts, output.at)
+        return plan
 
     def _drafted(
         self, drafts: dict[int, int | list[int]], counts: dict[int, int]

@@ -7,7 +7,7 @@ from pathlib import Path
 from hookline.clock import NANOSECONDS
 from hookline_live.engine_view import EngineView
 from hookline_live.frame import WINDOW_SECONDS, EngineFrame, Frame
-from hookline_recording.folder import is_live, own_rings
+from hookline_recording.folder import is_live, rings_of
 from hookline_recording.saving import stalled_seconds
 from hookline_recording.schema import Header
 from hookline_recording.tail import RingTail
@@ -76,9 +76,10 @@ class EngineFeed:
 
 
 class Feed:
-    """The frames of the engines of this process or its parent, one after another."""
+    """The frames of the engines that a server owns, one after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner_pid: int) -> None:
+        self._owner_pid = owner_pid
         self._feeds: dict[Path, EngineFeed] = {}
         self._looked_at = -_LOOK_SECONDS
 
@@ -108,7 +109,7 @@ class Feed:
 
     def _look(self, wall: int) -> None:
         """Opens new rings, and closes those that were removed."""
-        rings = [ring for ring, _ in newest(own_rings())]
+        rings = [ring for ring, _ in newest(rings_of(self._owner_pid))]
         for ring in self._feeds.keys() - rings:
             self._feeds.pop(ring).close()
         for ring in rings:
@@ -119,10 +120,10 @@ class Feed:
                     self._feeds[ring] = feed
 
 
-def moment(wall: int) -> Frame:
+def moment(owner_pid: int, wall: int) -> Frame:
     """Returns the window that ends at a moment of the wall clock, in ns."""
     engines = []
-    for ring, _ in own_rings():
+    for ring, _ in rings_of(owner_pid):
         feed = opened(ring)
         if feed is None:
             continue

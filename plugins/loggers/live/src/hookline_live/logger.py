@@ -1,5 +1,6 @@
 """The pages of the live view."""
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,7 +23,14 @@ _encode = msgspec.json.Encoder().encode
 class LiveView:
     """Serves frames of all engines of the server, each encoded once for all viewers."""
 
-    def __init__(self, objectives: Mapping[str, float]) -> None:
+    def __init__(self, owner_pid: int, objectives: Mapping[str, float]) -> None:
+        """Shows a server's engines.
+
+        Args:
+            owner_pid: The server's process.
+            objectives: Objectives of requests that name none, in seconds.
+        """
+        self._owner_pid = owner_pid
         self._objectives = dict(objectives)
         self._lanes: list[LaneFrame] = []
 
@@ -49,12 +57,12 @@ class LiveView:
         routes.files(PATH, _STATIC, is_public=True)
 
     def frames(self) -> Iterator[PageEvent]:
-        for frame in Feed().frames():
+        for frame in Feed(self._owner_pid).frames():
             yield PageEvent(data=_encode(self._completed(frame)).decode())
 
     def frame_at(self, wall: int) -> Frame:
         """Returns the window that ends at a moment of the wall clock, in ns."""
-        return self._completed(moment(wall))
+        return self._completed(moment(self._owner_pid, wall))
 
     def moment(self, request: PageRequest) -> PageResponse:
         """Returns the window that ends at `at`, in ms since the epoch, or now."""
@@ -80,5 +88,7 @@ class LiveView:
 
 @hookimpl
 def create_stat_logger(context: LoggerContext) -> LiveView:
-    slo = context.config.observers.slo
-    return LiveView({} if slo is None else msgspec.to_builtins(slo))
+    observers = context.config.observers
+    owner_pid = os.getppid() if observers.observer_process else os.getpid()
+    slo = observers.slo
+    return LiveView(owner_pid, {} if slo is None else msgspec.to_builtins(slo))

@@ -10,6 +10,7 @@ from hookline_recording.schema import (
     Arrived,
     Events,
     Finished,
+    Gated,
     Preempted,
     Scheduled,
 )
@@ -152,6 +153,12 @@ class Requests:
         for preempted in events.preempted:
             self._preempted(preempted)
 
+    def gated(self, event: Gated) -> None:
+        """Takes that a request is set aside at a gate, or need not wait there."""
+        request = self.known.get(event.request_id)
+        if request is not None and not request.end:
+            request.enter("gated" if event.gate else "queued", event.at)
+
     def ended(self, events: Events) -> None:
         """Takes the ends of requests, after their last tokens."""
         if events.finished:
@@ -191,7 +198,6 @@ class Requests:
             column.loads += 1
             column.loaded += event.external_cached_tokens + event.transferred_tokens
             column.load_us += (event.waited[1] - event.waited[0]) // 1000
-            request.enter("loading", event.waited[0])
         if not event.is_resumed:
             request.is_partial = False
             request.cached = event.local_cached_tokens + event.external_cached_tokens

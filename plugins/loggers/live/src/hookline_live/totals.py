@@ -12,7 +12,7 @@ from hookline_live.frame import (
     Row,
 )
 
-WAITING = frozenset(("queued", "loading", "preempted"))
+WAITING = frozenset(("queued", "gated", "preempted"))
 _WINDOW_COLUMNS = WINDOW_SECONDS * 1000 // COLUMN_MS
 
 

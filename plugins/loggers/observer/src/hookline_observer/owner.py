@@ -1,9 +1,12 @@
 """Starts the observer process, replaces it when it ends, and ends it."""
 
 import logging
+import os
 import shutil
 import signal
 import threading
+from contextlib import suppress
+from types import FrameType
 
 import msgspec
 
@@ -89,6 +92,12 @@ class ObserverProcess:
     def pid(self) -> int:
         """Id of the process that runs now, or ran last."""
         return self._process.pid
+
+    def pass_on(self, number: int, frame: FrameType | None) -> None:
+        """Handles a signal that is meant for loggers."""
+        del frame
+        with suppress(ProcessLookupError):  # it has ended, and is replaced
+            os.kill(self.pid, number)
 
     def address(self, index: int = 0) -> ObserverAddress:
         """Returns the address for front end `index`."""

@@ -1,6 +1,7 @@
 """The loggers of a front end, in an observer process."""
 
 import logging
+import signal
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -145,8 +146,14 @@ class RemoteObservers:
         routes_of: RoutesOf,  # noqa: ARG002
         tell_first: TellFirst | None = None,
     ) -> ObserverPages:
-        """Returns the pages, which the observer process serves."""
+        """Returns the pages, which the observer process serves.
+
+        It gets the signals, too, to which loggers give a meaning.
+        """
         self._link.tell_first = tell_first
+        is_main = threading.current_thread() is threading.main_thread()
+        if self._process is not None and is_main:
+            signal.signal(signal.SIGUSR2, self._process.pass_on)
         return self._pages
 
     def settle(self, logger: str) -> float:  # noqa: ARG002

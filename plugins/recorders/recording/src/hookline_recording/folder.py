@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from hookline_host.folders import make_private, temporary_parents
-from hookline_recording.reading import read_header
+from hookline_recording.reading import FRONT_END, RING, front_ends_of, read_header
 from hookline_recording.schema import HEADER_BYTES, Header
 
-RING, SAVED = ".ring", ".rec"
+SAVED = ".rec"
 _CHUNK = 1024 * 1024
 _MOST_ZEROS = 1024
 """The last record may end in so many zeros."""
@@ -76,14 +76,16 @@ def find_rings(pid: int | None = None) -> list[tuple[Path, Header]]:
     return [(path, header) for _, path, header in sorted(found, reverse=True)]
 
 
-def own_rings() -> list[tuple[Path, Header]]:
-    """Returns the rings of the engines that this process, or its parent, owns."""
-    owners = os.getpid(), os.getppid()
-    return [found for found in find_rings() if found[1].owner_pid in owners]
+def rings_of(owner_pid: int) -> list[tuple[Path, Header]]:
+    """Returns the rings of the engines that a server owns, newest first."""
+    found = find_rings(owner_pid)
+    return [each for each in found if each[1].owner_pid == owner_pid]
 
 
 def save(ring: Path, target: Path) -> None:
     """Copies a ring, whether its engine runs, hangs or has ended.
+
+    What its front ends tell of requests is added.
 
     Raises:
         OSError: It cannot be read, or the copy cannot be written.
@@ -100,6 +102,11 @@ def save(ring: Path, target: Path) -> None:
                 else:
                     copy.seek(len(chunk), os.SEEK_CUR)  # it was never written
             copy.truncate(max(end, HEADER_BYTES))
+            copy.seek(0, os.SEEK_END)
+            for front_end in front_ends_of(ring):
+                with suppress(OSError):  # it may end meanwhile
+                    copy.write(front_end.read_bytes()[HEADER_BYTES:].rstrip(b"\0"))
+                    copy.write(bytes(_MOST_ZEROS))
         part.replace(target)
     except OSError:
         with suppress(OSError):
@@ -135,6 +142,10 @@ def keep_what_was_left(keep: int) -> None:
             with suppress(OSError):
                 save_in_folder(path, "left", keep)
                 path.unlink()
+    needed = {each for ring, _ in find_rings() for each in front_ends_of(ring)}
+    for path in rings_folder().glob(f"*{FRONT_END}"):
+        if path not in needed and not is_live(path):
+            path.unlink(missing_ok=True)
 
 
 def _age_order(path: Path) -> tuple[float, str]:

@@ -9,7 +9,7 @@ import logging
 from array import array
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,6 +18,8 @@ from hookline.engine_setup.failure import describe_failure
 from hookline.events import StepEvents
 from hookline.frozen import plain
 from hookline.request import GenerateRequest
+from hookline.sections import Sections
+from hookline.stats.step_work import NO_RANKS, Obstacle
 from hookline.step import StepPlan, StepResult
 from hookline_recording import schema
 from hookline_recording.config import Content
@@ -77,6 +79,8 @@ class Recorder:
         self._key_frame_due = store.key_frame_bytes
         self._planned_ids: list[int] | None = None
         self._busy_since: list[int] = []
+        self._blocked = ""
+        self._gated: dict[int, schema.Gated] = {}
         self._computed: schema.Computed | None = None
 
     # -- what the engine tells ---------------------------------------------------
@@ -127,10 +131,24 @@ class Recorder:
             work.prefill_tokens,
         )
         self._num_steps += 1
+        self._blocked = ""
         self._busy_since.append(at)
         self._write(record)
         store = self._store
         store.show(at, self._busy_since[0], len(self._open), self._num_steps)
+
+    def blocked(self, at: int, obstacle: Obstacle) -> None:
+        if obstacle != self._blocked:
+            self._blocked = obstacle
+            self._write(schema.Blocked(at, _OBSTACLES.get(obstacle, 0)))
+
+    def gated(self, at: int, request_id: int, gate: str) -> None:
+        told = schema.Gated(at, request_id, gate)
+        if gate:
+            self._gated[request_id] = told
+        else:
+            self._gated.pop(request_id, None)
+        self._write(told)
 
     def computed(self, at: int, plan: StepPlan, result: StepResult) -> None:
         if not plan.request_ids and not result.tokens:
@@ -145,7 +163,8 @@ class Recorder:
         failed = None
         if result.failed:
             failed = {each: str(cause.reason) for each, cause in result.failed.items()}
-        use = result.execution.thread_use
+        execution = result.execution
+        use, ranks = execution.thread_use, execution.rank_use
         threads = None
         if use.running_ns or use.preempted_ns or use.throttled_ns:
             threads = msgspec.structs.astuple(use)
@@ -160,8 +179,12 @@ class Recorder:
             tokens if self._has_tokens else None,
             failed,
             self._drafts(result.drafts) if result.drafts else None,
-            result.execution.forward_ns,
+            execution.forward_ns,
             threads,
+            execution.kernels_compiling,
+            None
+            if ranks is NO_RANKS
+            else (ranks.exchange_ns, ranks.handover_ns, ranks.expert_wait_ns),
         )
 
     def output(self, at: int, message: EngineMessage) -> None:
@@ -173,6 +196,7 @@ class Recorder:
             events.queued or events.scheduled or events.preempted or events.finished
         )
         step, started_at, updated_ns, waited_ns, blocks, eviction_ns = _BETWEEN_STEPS
+        sections, news = None, message.sections
         if record is not None:
             step, started_at = record.step, record.started_at
             updated_ns, waited_ns = (
@@ -180,6 +204,7 @@ class Recorder:
                 record.waited_ns,
             )
             blocks, eviction_ns = record.evictions.blocks, record.evictions.nanoseconds
+            sections = record.sections
         computed, self._computed = self._computed, None
         self._write(
             schema.Published(
@@ -201,6 +226,10 @@ class Recorder:
                 0 if clock is None else clock.wall,
                 0 if clock is None else clock.monotonic,
                 computed,
+                stats.sleep_level,
+                stats.preempted,
+                self._plain(sections) if sections else None,
+                self._plain(news) if news else None,
             )
         )
         store, busy = self._store, self._busy_since
@@ -263,10 +292,19 @@ class Recorder:
             return dict(drafts)
         return {each: len(tokens) for each, tokens in drafts.items()}
 
+    def _plain(self, sections: Sections) -> dict[str, object]:
+        """Turns sections into plain data, without what may be a client's text."""
+        data = {
+            name: msgspec.to_builtins(section, enc_hook=plain)
+            for name, section in sections.items()
+        }
+        return data if self._has_tokens else _without_text(data)
+
     def _copied(self, events: StepEvents) -> schema.Events:
         """Copies events of requests, but for new tokens, which the result has."""
         for end in events.finished:
             self._open.pop(end.request_id, None)
+            self._gated.pop(end.request_id, None)
         return schema.Events(
             [schema.Queued(each.request_id, each.at) for each in events.queued],
             [
@@ -320,3 +358,18 @@ class Recorder:
         self._write(schema.KeyFrame(at, len(repeated), len(live)))
         for each in repeated:
             self._write(msgspec.structs.replace(each, is_repeated=True))
+        for gated in list(self._gated.values())[:MOST_REPEATED]:
+            self._write(gated)
+
+
+def _without_text(data: object) -> Any:
+    """Returns plain data with its texts emptied; names of fields and keys stay."""
+    match data:
+        case str() | bytes():
+            return ""
+        case dict():
+            return {key: _without_text(each) for key, each in data.items()}
+        case list() | tuple():
+            return [_without_text(each) for each in data]
+        case _:
+            return data

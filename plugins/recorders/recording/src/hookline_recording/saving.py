@@ -6,8 +6,10 @@ import time
 from pathlib import Path
 
 from hookline.clock import NANOSECONDS
-from hookline_recording.folder import is_live, own_rings, save_in_folder
-from hookline_recording.reading import EngineState, read_state
+from hookline_recording.folder import is_live, rings_of, save_in_folder
+from hookline_recording.front_end import FrontEndRing
+from hookline_recording.reading import read_state
+from hookline_recording.recording import EngineState
 from hookline_recording.schema import Header
 
 LEAST_SECONDS = 60.0
@@ -36,10 +38,17 @@ def stalled_seconds(state: EngineState, header: Header, now: int) -> float:
 
 
 class Saving:
-    """Saves the rings of the engines that this process, or its parent, owns."""
+    """Saves the rings of the engines of one server."""
 
-    def __init__(self, keep: int, stall_seconds: float) -> None:
-        self._keep = keep
+    def __init__(self, owner_pid: int, keep: int, stall_seconds: float) -> None:
+        """Saves rings.
+
+        Args:
+            owner_pid: The server's process, which owns the engines.
+            keep: Number of saved recordings that are kept.
+            stall_seconds: Duration of a step from which on it is saved.
+        """
+        self._owner_pid, self._keep = owner_pid, keep
         self._stall_seconds = stall_seconds
         self._lock = threading.Lock()
         self._saved_at = -LEAST_SECONDS
@@ -52,7 +61,7 @@ class Saving:
         """
         saved = []
         with self._lock:
-            for ring, header in own_rings():
+            for ring, header in rings_of(self._owner_pid):
                 try:
                     path = save_in_folder(ring, reason, self._keep)
                 except OSError as error:
@@ -80,7 +89,7 @@ class Saving:
     def look(self, now: int) -> list[Path]:
         """Saves once for each step that takes too long; `now` is monotonic, in ns."""
         is_new = False
-        for ring, header in own_rings():
+        for ring, header in rings_of(self._owner_pid):
             try:
                 state = read_state(ring)
             except (OSError, ValueError):
@@ -95,6 +104,16 @@ class Saving:
 
     def forget(self, engine_index: int) -> None:
         """Removes the ring of an engine that was stopped."""
-        for ring, header in own_rings():
+        for ring, header in rings_of(self._owner_pid):
             if header.engine_index == engine_index:
                 ring.unlink(missing_ok=True)
+
+    def front_end(self) -> FrontEndRing | None:
+        """Makes a ring for the front end; None if no engine of it has one."""
+        if not rings_of(self._owner_pid):
+            return None
+        try:
+            return FrontEndRing(self._owner_pid)
+        except OSError as error:
+            _log.warning("there is no flight recorder of the front end: %s", error)
+            return None

@@ -14,6 +14,8 @@ import struct
 
 import msgspec
 
+from hookline_recording.front_end_schema import Answered, Served
+
 VERSION = 1
 MAGIC = b"hookrec\n"
 FORMER_MAGIC = b"hkrc"
@@ -169,6 +171,8 @@ class Computed(msgspec.Struct, frozen=True, array_like=True, tag=3):
         drafts: Drafts for the next step by request id: their number, or themselves.
         forward_ns: Duration of the forward pass; 0 if not measured.
         threads: Fields of the threads' use, if measured.
+        kernels_compiling: Its kernels were being compiled, so that it was slower.
+        ranks: (exchange, handover, wait for experts) in ns, if ranks computed it.
     """
 
     at: int
@@ -179,6 +183,8 @@ class Computed(msgspec.Struct, frozen=True, array_like=True, tag=3):
     drafts: dict[int, int | list[int]] | None = None
     forward_ns: int = 0
     threads: tuple[int, ...] | None = None
+    kernels_compiling: bool = False
+    ranks: tuple[int, int, int] | None = None
 
 
 class Queued(msgspec.Struct, frozen=True, array_like=True):
@@ -257,6 +263,12 @@ class Published(msgspec.Struct, frozen=True, array_like=True, tag=4):
         wall: Wall clock at `clock_at`, ns since the epoch; 0 if it was not read.
         clock_at: The monotonic clock at that moment, ns.
         computed: The step's result.
+        sleep_level: 0 while the engine is awake.
+        preempted: Requests that were preempted and have not been admitted again.
+        sections: What extensions did in the step, by their names: numbers, and texts
+            only if the recording has tokens.
+        news: What has happened to extensions since the output before, likewise, such
+            as loads of a KV connector and compilings of grammars.
     """
 
     at: int
@@ -277,6 +289,10 @@ class Published(msgspec.Struct, frozen=True, array_like=True, tag=4):
     wall: int = 0
     clock_at: int = 0
     computed: Computed | None = None
+    sleep_level: int = 0
+    preempted: int = 0
+    sections: dict[str, object] | None = None
+    news: dict[str, object] | None = None
 
 
 class Command(msgspec.Struct, frozen=True, array_like=True, tag=5):
@@ -317,4 +333,42 @@ class KeyFrame(msgspec.Struct, frozen=True, array_like=True, tag=7):
     num_live: int = 0
 
 
-Record = Arrived | Planned | Computed | Published | Command | Ended | KeyFrame
+class Blocked(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """Requests wait, and no step can be planned; until the next plan.
+
+    Attributes:
+        at: Since when, ns; it is written once, not with each try.
+        obstacle: Why, as an index into `OBSTACLES`.
+    """
+
+    at: int
+    obstacle: int = 0
+
+
+class Gated(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """A request has to wait at a gate, or need not any more.
+
+    Attributes:
+        at: When, ns.
+        request_id: The request.
+        gate: Name of the gate, such as `grammar` or `remote_kv`; empty once it opens.
+    """
+
+    at: int
+    request_id: int
+    gate: str = ""
+
+
+Record = (
+    Arrived
+    | Planned
+    | Computed
+    | Published
+    | Command
+    | Ended
+    | KeyFrame
+    | Blocked
+    | Gated
+    | Served
+    | Answered
+)

@@ -8,7 +8,8 @@ from zlib import crc32
 
 import msgspec
 
-from hookline_recording.reading import EngineState, read_header
+from hookline_recording.reading import read_header
+from hookline_recording.recording import EngineState
 from hookline_recording.schema import (
     FRAME,
     HEADER_BYTES,

@@ -7,7 +7,7 @@ const SUMS = ["steps", "schedule_us", "forward_us", "execute_us", "update_us", "
   "decode", "preempted", "finished", "drafted", "accepted", "loads", "loaded", "load_us",
   "prompt", "cached"];
 const STATE = ["running", "waiting", "used", "reusable"];
-export const WAITING = new Set(["queued", "loading", "preempted"]);
+export const WAITING = new Set(["queued", "gated", "preempted"]);
 
 // Text of clients: neither control characters nor what turns the direction of writing.
 export const plain = (text) =>

@@ -3,7 +3,7 @@
 import { COLUMN, WINDOW, WAITING, beginOf, binAt, isOpen, nameOf, phaseOf, seconds, secondsOf } from "./data.js";
 
 export const PHASES = {
-  queued: ["#9aa3ab", "queued"], loading: ["#cc79a7", "waits for KV"],
+  queued: ["#9aa3ab", "queued"], gated: ["#cc79a7", "set aside"],
   prefill: ["#0072b2", "prefill"], decode: ["#56b4e9", "decode"], preempted: ["#e69f00", "preempted"],
 };
 export const PARTS = [
@@ -93,7 +93,7 @@ export function drawRequests(canvas, shown, at, selected) {
       const next = row.phases[place + 1];
       const from = Math.max(LEFT, x(begin)), to = next ? x(next[1]) : x(at);
       if (to <= LEFT) return;
-      const thin = phase === "queued" || phase === "loading" || phase === "preempted";
+      const thin = phase === "queued" || phase === "gated" || phase === "preempted";
       context.fillStyle = PHASES[phase][0];
       context.fillRect(from, y + (thin ? 5 : 2), Math.max(1, to - from), thin ? 3 : 8);
     });
