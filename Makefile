@@ -125,5 +125,6 @@ $(VENV)/installed-ray: $(VENV)/installed $(RAY_PROJECT)
 
 $(VENV)/installed-dev: $(VENV)/installed $(DEV_PROJECTS)
 	@$(INSTALL) --constraint constraints.txt --group dev $(call EDITABLE,$(DEV_PROJECTS))
-	@sh tools/fetch_prometheus.sh $(VENV)/prometheus
+	@sh tools/fetch_program.sh $(VENV)/prometheus prometheus prometheus
+	@sh tools/fetch_program.sh $(VENV)/chromium chromium-headless-shell chromium-headless-shell
 	@touch $@

@@ -3,7 +3,7 @@
 usage: python benchmarks/dashboard_coverage.py [--folder tests/dashboards/expressions]
                                                [--patience 45] [--reasons]
 
-Needs `prometheus`, on PATH or where tools/fetch_prometheus.sh puts it. It scrapes two
+Needs `prometheus`, on PATH or where tools/fetch_program.sh puts it. It scrapes two
 servers of the demo model under load; all expressions of the folder's lists are then
 queried. Prints a table: dashboard × expressions × data.
 """
@@ -31,7 +31,7 @@ def main() -> None:
     options = parser.parse_args()
     program = find_program("prometheus")
     if program is None:
-        sys.exit("There is no prometheus; tools/fetch_prometheus.sh gets it.")
+        sys.exit("There is no prometheus; tools/fetch_program.sh gets it.")
     dashboards = read_dashboards(options.folder)
     with (
         tempfile.TemporaryDirectory() as folder,

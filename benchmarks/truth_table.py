@@ -4,7 +4,7 @@ usage: python benchmarks/truth_table.py [--requests 300] [--request-rate 100]
                                         [--seats 4] [--native]
                                         [-- OPTIONS OF hookline serve]
 
-Needs `prometheus`, on PATH or where tools/fetch_prometheus.sh puts it. Clients stream
+Needs `prometheus`, on PATH or where tools/fetch_program.sh puts it. Clients stream
 completions from a fresh server that a real Prometheus scrapes four times a second;
 prompts share a prefix, and more requests arrive than run at once. Prints a table in
 Markdown. The client's queue time is inferred: with S seats and first come, first
@@ -169,7 +169,7 @@ def main() -> None:
     options = parser.parse_args()
     program = find_program("prometheus")
     if program is None:
-        sys.exit("There is no prometheus; tools/fetch_prometheus.sh gets it.")
+        sys.exit("There is no prometheus; tools/fetch_program.sh gets it.")
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(
             program,

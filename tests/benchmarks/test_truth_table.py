@@ -28,7 +28,7 @@ def test_panels_say_what_the_client_measured(
     """
     program = find_program("prometheus")
     if program is None:
-        pytest.skip("no prometheus on PATH; tools/fetch_prometheus.sh gets it")
+        pytest.skip("no prometheus on PATH; tools/fetch_program.sh gets it")
 
     rows = measure(
         program,

@@ -17,7 +17,7 @@ def test_every_expression_has_data_or_a_reason(tmp_path: Path) -> None:
     """Expressions that can have data have it; the reasons of the others are true."""
     program = find_program("prometheus")
     if program is None:
-        pytest.skip("no prometheus on PATH; tools/fetch_prometheus.sh gets it")
+        pytest.skip("no prometheus on PATH; tools/fetch_program.sh gets it")
 
     with (
         loaded_pods() as pods,

@@ -13,7 +13,7 @@ def program(name: str) -> Path:
     """Returns a program of Prometheus; skips the test if it is missing."""
     found = find_program(name)
     if found is None:
-        pytest.skip(f"no {name} on PATH; tools/fetch_prometheus.sh gets it")
+        pytest.skip(f"no {name} on PATH; tools/fetch_program.sh gets it")
     return found
 
 

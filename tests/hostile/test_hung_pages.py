@@ -21,7 +21,7 @@ def hang(request):
     threading.Event().wait()
 
 
-def hang_streaming(request):
+def hang_streaming():
     yield PageEvent(data="first")
     threading.Event().wait()
 
@@ -37,7 +37,7 @@ from hookline import hookimpl
 from hookline.pages import PageEvent, PageResponse
 
 
-def stream(request):
+def stream():
     yield PageEvent(data="works")
 
 

@@ -73,7 +73,7 @@ class Holding:
         routes.get("/own/broken", lambda request: 1 / 0)
         routes.events("/own/events", self.events)
 
-    def events(self, request):
+    def events(self):
         for number in range(3):
             yield PageEvent(data=str(number))
 """

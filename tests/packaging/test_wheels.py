@@ -37,6 +37,7 @@ PACKAGES = {
     "plugins/executors/null": {"hookline_null"},
     "plugins/executors/simulated": {"hookline_simulated"},
     "plugins/loggers/kv_events": {"hookline_kv_events"},
+    "plugins/loggers/live": {"hookline_live"},
     "plugins/loggers/logging": {"hookline_logging"},
     "plugins/loggers/observer": {"hookline_observer"},
     "plugins/loggers/otel": {"hookline_otel"},
@@ -84,6 +85,13 @@ DATA = {
         "hookline_demo_model/weights/model.safetensors",
         "hookline_demo_model/weights/tokenizer.json",
         "hookline_demo_model/weights/tokenizer_config.json",
+    },
+    "plugins/loggers/live": {
+        f"hookline_live/static/{name}"
+        for name in (
+            *("index.html", "style.css", "icon.svg"),
+            *("app.js", "data.js", "draw.js", "stream.js"),
+        )
     },
 }
 

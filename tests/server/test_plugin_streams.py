@@ -1,18 +1,18 @@
-"""A logger's server-sent events: bounded, and ended with the client or the server."""
+"""A logger's streams of events: each made once for all, and slow viewers lose some."""
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import suppress
 
 import pytest
 from aiohttp import ClientPayloadError, ClientResponse
 
 from hookline import hookimpl
-from hookline.pages import EventHandler, PageEvent, PageRequest, Routes
+from hookline.pages import EventHandler, PageEvent, Routes
 from hookline_server import page_events, page_streams
-from hookline_server.page_events import encoded
+from hookline_server.page_events import COMMENT, Broadcast, Viewer, encoded
 from hookline_testing.own_time import Stopwatch
 from hookline_testing.scripted_server import FakeEngine, client_of
 
@@ -32,10 +32,10 @@ class Feed:
     def add_routes(self, routes: Routes) -> None:
         routes.events("/feed", self.feed)
 
-    def feed(self, request: PageRequest) -> Events:
+    def feed(self) -> Events:
         self.threads.append(threading.current_thread())
         try:
-            yield from self._handler(request)
+            yield from self._handler()
         finally:
             self.ended.set()
 
@@ -46,7 +46,7 @@ def engine_with(handler: EventHandler) -> tuple[FakeEngine, Feed]:
     return engine, feed
 
 
-def ticking(_: PageRequest) -> Events:
+def ticking() -> Events:
     """Never ends by itself."""
     while True:
         yield None
@@ -65,21 +65,21 @@ async def test_events_are_streamed() -> None:
     """
     gate = threading.Event()
 
-    def count(request: PageRequest) -> Events:
-        yield PageEvent(data=request.query["from"], event="count", id="1")
+    def count() -> Events:
+        yield PageEvent(data="one", event="count", id="1")
         assert gate.wait(WAIT_SECONDS)
         yield PageEvent(data="two\nlines")
 
     engine, feed = engine_with(count)
     async with client_of(engine) as client:
-        response = await client.get("/feed?from=7")
+        response = await client.get("/feed")
         first = await response.content.readuntil(b"\n\n")
         gate.set()
         rest = await response.read()
 
     assert response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
     assert response.headers["Cache-Control"] == "no-cache"
-    assert first == b"event: count\nid: 1\ndata: 7\n\n"
+    assert first == b"event: count\nid: 1\ndata: one\n\n"
     assert rest == b"data: two\ndata: lines\n\n"
     assert feed.threads[0] is not threading.main_thread()
 
@@ -122,11 +122,11 @@ async def _read_all(response: ClientResponse) -> None:
         await response.read()
 
 
-async def test_open_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_viewers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Clients beyond the limit get a 503; the API goes on, and a free place is used again.
     """
-    monkeypatch.setattr(page_streams, "MAX_STREAMS", 2)
+    monkeypatch.setattr(page_streams, "MAX_VIEWERS", 2)
     engine, feed = engine_with(ticking)
     async with client_of(engine) as client:
         opened = [await client.get("/feed") for _ in range(2)]
@@ -140,46 +140,97 @@ async def test_open_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
         assert answer.status == 200
 
         opened[0].close()
-        await until(lambda: not all(each.is_alive() for each in feed.threads))
-        assert (await client.get("/feed")).status == 200
+        async with asyncio.timeout(WAIT_SECONDS):
+            while (await client.get("/feed")).status != 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert len(feed.threads) == 1
 
 
-async def test_slow_clients_hold_their_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_viewers_get_one_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    A handler is not run further than the queue holds while its client reads nothing.
+    Two hundred viewers have one thread, and what one event costs is paid once.
     """
-    monkeypatch.setattr(page_events, "MAX_QUEUED", 4)
-    yielded = 0
+    encodings, is_full = 0, threading.Event()
 
-    def flood(_: PageRequest) -> Events:
-        nonlocal yielded
+    def encode(event: PageEvent | None) -> bytes:
+        nonlocal encodings
+        encodings += 1
+        return encoded(event)
+
+    def numbers() -> Events:
+        yield PageEvent(data="0")
+        while not is_full.is_set():
+            yield None
+        for number in range(1, 4):
+            yield PageEvent(data=str(number))
+
+    monkeypatch.setattr(page_events, "encoded", encode)
+    monkeypatch.setattr(page_events, "LEAST_SECONDS", 0.01)
+    broadcast = Broadcast(numbers)
+    viewers = [broadcast.join()]
+    assert await viewers[0].next() == b"data: 0\n\n"
+    viewers += [broadcast.join() for _ in range(199)]
+    is_full.set()
+    seen = [[each async for each in _items_of(viewer)] for viewer in viewers]
+
+    assert seen[0] == [b"data: %d\n\n" % number for number in (1, 2, 3)]
+    assert seen[1:] == [[b"data: 0\n\n", *seen[0]]] * 199
+    assert encodings < 200  # of the comments, too
+
+
+async def _items_of(viewer: Viewer) -> AsyncIterator[bytes]:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while (item := await viewer.next()) is not None:
+            assert isinstance(item, bytes)
+            if item != COMMENT:
+                yield item
+
+
+async def test_slow_viewers_lose_events() -> None:
+    """
+    Who does not read loses the oldest events, and is told how many with the next one.
+    """
+    viewer = Viewer()
+    for number in range(page_events.MAX_WAITING + 10):
+        viewer.put(encoded(PageEvent(data=str(number))))
+    viewer.put(None)
+    read = [item async for item in _items_of(viewer)]
+
+    assert read[0] == b"event: lost\ndata: 11\n\ndata: 11\n\n"
+    assert read[1:] == [
+        b"data: %d\n\n" % number for number in range(12, len(read) + 11)
+    ]
+
+
+async def test_viewer_who_reads_nothing_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A client that stops reading delays nobody, and its place is free after a while.
+    """
+    monkeypatch.setattr(page_streams, "UNREAD_SECONDS", 0.2)
+    monkeypatch.setattr(page_events, "LEAST_SECONDS", 0.0)
+
+    def flood() -> Events:
         while True:
-            yielded += 1
             yield PageEvent(data="x" * 500_000)
 
     engine, feed = engine_with(flood)
     async with client_of(engine) as client:
-        response = await client.get("/feed")
-        before = -1
-        while before != yielded:  # until sockets and queue are full
-            before = yielded
-            await asyncio.sleep(0.3)
-        assert yielded < 100
-        response.close()
+        response = await client.get("/feed")  # and no more is read
 
         await until(feed.ended.is_set)
+        response.close()
 
 
-def _raises(_: PageRequest) -> Events:
+def _raises() -> Events:
     raise ValueError("boom")
     yield None
 
 
-def _yields_text(_: PageRequest) -> Iterator[str]:
+def _yields_text() -> Iterator[str]:
     yield "text"
 
 
-def _is_no_generator(_: PageRequest) -> list[PageEvent]:
+def _is_no_generator() -> list[PageEvent]:
     return [PageEvent(data="x")]
 
 
@@ -223,7 +274,7 @@ async def test_stream_that_fails_later_ends(caplog: pytest.LogCaptureFixture) ->
     After the first event a failure ends the stream and stands in the log.
     """
 
-    def breaks(_: PageRequest) -> Events:
+    def breaks() -> Events:
         yield PageEvent(data="x")
         raise ValueError("boom")
 
@@ -245,7 +296,7 @@ async def test_stream_without_a_first_event_times_out(
     monkeypatch.setattr(page_streams, "FIRST_SECONDS", 0.05)
     release = threading.Event()
 
-    def hangs(_: PageRequest) -> Events:
+    def hangs() -> Events:
         release.wait(WAIT_SECONDS)
         yield None
 

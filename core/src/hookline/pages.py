@@ -63,12 +63,11 @@ class PageEvent:
 
 PageHandler = Callable[[PageRequest], PageResponse]
 
-EventHandler = Callable[[PageRequest], Iterator[PageEvent | None]]
+EventHandler = Callable[[], Iterator[PageEvent | None]]
 """A generator function that yields events, and None while it waits for one.
 
-The generator runs in its own thread. When the client leaves or the server shuts
-down, it is closed (`GeneratorExit`) at its next yield, so it must yield at least once a
-second, None if there is no event.
+One generator runs in a thread for all who watch, as long as anybody does; then it is
+closed (`GeneratorExit`) at its next yield, so it must yield at least once a second.
 """
 
 
@@ -78,10 +77,12 @@ class PageRoute(NamedTuple):
     Attributes:
         method: HTTP method; `GET` includes HEAD.
         path: Path in aiohttp's syntax, which may have a part in braces.
+        is_public: Whether it needs no API key.
     """
 
     method: str
     path: str
+    is_public: bool = False
 
 
 class Routes(Protocol):
@@ -99,12 +100,13 @@ class Routes(Protocol):
         ...
 
     def events(self, path: str, handler: EventHandler) -> None:
-        """Streams the events that the handler yields to each client."""
+        """Streams what the handler yields to all clients; slow ones lose events."""
         ...
 
-    def files(self, path: str, folder: Path) -> None:
+    def files(self, path: str, folder: Path, *, is_public: bool = False) -> None:
         """Serves the files of a folder below `path`, `index.html` at `path/` itself.
 
+        Public ones need no key, and browsers let them load nothing but their own.
         Hidden files, and links that lead out of the folder, are not served.
         """
         ...

@@ -34,6 +34,8 @@ ALLOWANCE_OF: web.AppKey[AllowanceOf] = web.AppKey("hookline_allowance_of")
 SCALING: web.AppKey[EngineNumber] = web.AppKey("hookline_scaling")
 REMOTE_PAGES: web.AppKey[RemotePages] = web.AppKey("hookline_remote_pages", RemotePages)
 """The loggers' pages, only if another process serves them."""
+PAGE_PATHS: web.AppKey[list[str]] = web.AppKey("hookline_page_paths")
+"""Paths of the loggers' pages; only of the application that serves them."""
 
 
 @dataclass(slots=True)

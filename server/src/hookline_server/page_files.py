@@ -17,6 +17,13 @@ _TYPES.add_type("text/javascript", ".mjs")
 _TYPES.add_type("font/woff2", ".woff2")
 _TYPES.add_type("application/json", ".map")
 _WITH_CHARSET = ("text/", "application/json", "image/svg+xml")
+_PUBLIC = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; "
+    "style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+}
+"""What a page may do to which its visitor gives a key."""
 
 
 class PageFile(web.FileResponse):
@@ -27,7 +34,9 @@ class PageFile(web.FileResponse):
         return None if self.prepared else await super().prepare(request)
 
 
-async def serve_file(folder: Path, name: str, path: str) -> PageFile:
+async def serve_file(
+    folder: Path, name: str, path: str, *, is_public: bool = False
+) -> PageFile:
     """Returns the response with a file; its bytes are read off the event loop.
 
     Clients may keep the file, and ask whether it has changed (ETag, Last-Modified).
@@ -36,6 +45,7 @@ async def serve_file(folder: Path, name: str, path: str) -> PageFile:
         folder: Resolved path of the folder.
         name: Path of the file in the folder, as the client sent it; may be empty.
         path: Path of the request, for the error.
+        is_public: Whether it is part of a page that needs no key.
 
     Raises:
         ApiError: 404; the file does not exist in the folder, or is hidden.
@@ -49,6 +59,7 @@ async def serve_file(folder: Path, name: str, path: str) -> PageFile:
             "Content-Type": content_type(found.name),
             "Cache-Control": "no-cache",
             "X-Content-Type-Options": "nosniff",
+            **(_PUBLIC if is_public else {}),
         },
     )
 

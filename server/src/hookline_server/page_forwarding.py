@@ -16,7 +16,7 @@ from hookline_server.pages import Pages
 from hookline_server.request_body import read_body
 from hookline_server.sse import sent_of
 
-MOST_OPEN = 128
+MOST_OPEN = 512
 """Maximum number of requests that are being forwarded; more get a 503."""
 
 CONNECT_SECONDS = 2.0
@@ -65,7 +65,7 @@ def forward_pages(app: web.Application, pages: Pages, remote: RemotePages) -> No
     for route in remote.routes:
         try:
             serve = partial(forwarding.serve, route)
-            pages.add(route.method, route.path, serve)
+            pages.add(route, serve)
         except ValueError as error:
             raise BrokenPluginError(route.path, str(error)) from error
     pages.paths.extend(remote.paths)

@@ -1,13 +1,15 @@
 """The loggers' pages: registered at the start, served off the event loop."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
 
 from hookline.pages import EventHandler, PageHandler, PageRoute
 from hookline_server.auth.key import Scope
-from hookline_server.auth.route_scopes import ROUTE_SCOPES
+from hookline_server.auth.route_scopes import LIVENESS, ROUTE_SCOPES
+from hookline_server.context import PAGE_PATHS
 from hookline_server.openapi.operation import Operation, Tag, described
 from hookline_server.page_counts import PageCount, PageCounts
 from hookline_server.page_files import serve_file
@@ -15,8 +17,8 @@ from hookline_server.page_rendering import PageRendering, Settle
 from hookline_server.page_streams import PageStreams
 
 Serve = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Add = Callable[[str, str, Serve], None]
-"""Serves a method of a path; raises `ValueError` if the path is taken."""
+Add = Callable[[PageRoute, Serve], None]
+"""Serves a route; raises `ValueError` if its path is taken."""
 
 
 class Pages:
@@ -33,6 +35,7 @@ class Pages:
         """Adds pages to the application, each of which `settle` precedes."""
         self._settle = settle
         self.paths: list[str] = []
+        app[PAGE_PATHS] = self.paths
         self.routes: list[PageRoute] = []
         self._router = app.router
         self._scopes = app[ROUTE_SCOPES]
@@ -48,8 +51,9 @@ class Pages:
         self._loggers.append(made)
         return made
 
-    def add(self, method: str, path: str, serve: Serve) -> None:
+    def add(self, added: PageRoute, serve: Serve) -> None:
         """Adds a route; raises `ValueError` if the path has one for this method."""
+        method, path, is_public = added
         for route in self._router.routes():
             taken = route.resource is not None and route.resource.canonical == path
             if taken and route.method in {method, "*"}:
@@ -66,8 +70,9 @@ class Pages:
         else:
             route = self._router.add_route(method, path, handler)
         if route.resource is not None:
-            self._scopes.add(route.resource.canonical, Scope.METRICS)
-        self.routes.append(PageRoute(method, path))
+            scope = None if is_public else Scope.METRICS
+            self._scopes.add(route.resource.canonical, scope)
+        self.routes.append(added)
 
     async def _stop_streams(self, _: web.Application) -> None:
         for each in self._loggers:
@@ -92,20 +97,18 @@ class LoggerPages:
 
     def get(self, path: str, handler: PageHandler) -> None:
         """Serves GET and HEAD requests."""
-        self._add("GET", path, lambda request: self._rendering.serve(handler, request))
-        self._paths.append(path)
+        self._serve(PageRoute("GET", path), partial(self._rendering.serve, handler))
 
     def post(self, path: str, handler: PageHandler) -> None:
         """Serves POST requests; bodies have the application's `client_max_size`."""
-        self._add("POST", path, lambda request: self._rendering.serve(handler, request))
-        self._paths.append(path)
+        self._serve(PageRoute("POST", path), partial(self._rendering.serve, handler))
 
     def events(self, path: str, handler: EventHandler) -> None:
-        """Serves GET requests with a stream of server-sent events."""
-        self._add("GET", path, lambda request: self._streams.serve(handler, request))
-        self._paths.append(path)
+        """Serves GET requests with one stream of server-sent events for all."""
+        serve = partial(self._streams.serve, self._streams.of(handler))
+        self._serve(PageRoute("GET", path), serve)
 
-    def files(self, path: str, folder: Path) -> None:
+    def files(self, path: str, folder: Path, *, is_public: bool = False) -> None:
         """Serves the files of a folder below `path`; `path` itself leads to `path/`."""
         root = folder.resolve()
         if not root.is_dir():
@@ -117,12 +120,19 @@ class LoggerPages:
             raise web.HTTPPermanentRedirect(request.rel_url.with_path(f"{path}/"))
 
         async def serve(request: web.Request) -> web.StreamResponse:
-            return await serve_file(root, request.match_info["name"], request.path)
+            name = request.match_info.get("name", "")
+            return await serve_file(root, name, request.path, is_public=is_public)
 
-        if path:
-            self._add("GET", path, add_slash)
-        self._add("GET", f"{path}/{{name:.*}}", serve)
+        if path and path not in LIVENESS:  # which lead a browser there themselves
+            self._add(PageRoute("GET", path, is_public), add_slash)
+        # The first as such, too: an unknown path with a slash means one without.
+        for below in ("", "{name:.+}"):
+            self._add(PageRoute("GET", f"{path}/{below}", is_public), serve)
         self._paths.append(f"{path}/")
+
+    def _serve(self, route: PageRoute, serve: Serve) -> None:
+        self._add(route, serve)
+        self._paths.append(route.path)
 
     def stop_streams(self) -> None:
         """Ends all open streams."""

@@ -35,10 +35,14 @@ class RouteScopes:
     def __init__(self, default: Scope) -> None:
         """Gives routes that were not added a scope, and unknown paths, too."""
         self._default = default
-        self._scopes = dict.fromkeys(ADMINISTRATION, Scope.ADMIN)
+        self._scopes: dict[str, Scope | None] = {}
+        self._scopes |= dict.fromkeys(ADMINISTRATION, Scope.ADMIN)
 
-    def add(self, path: str, scope: Scope) -> None:
-        """Sets the scope of a route's path, as it was registered, if it has none."""
+    def add(self, path: str, scope: Scope | None) -> None:
+        """Sets the scope of a route's path, as it was registered, if it was not set.
+
+        With None, nobody needs a key.
+        """
         self._scopes.setdefault(path, scope)
 
     def of(self, request: web.Request) -> Scope | None:

@@ -4,10 +4,16 @@ Kubernetes' names are served, too, SageMaker's `/ping` and SGLang's `/health_gen
 """
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from hookline_server.api_error import ApiError
-from hookline_server.context import DEEP_HEALTH, DEPARTURE, ENGINE, REMOTE_PAGES
+from hookline_server.context import (
+    DEEP_HEALTH,
+    DEPARTURE,
+    ENGINE,
+    PAGE_PATHS,
+    REMOTE_PAGES,
+)
 from hookline_server.handlers.common import json_response, unready_reason
 from hookline_server.openapi.operation import Operation, Tag, described
 from hookline_server.probe import ProbeOutcome
@@ -39,8 +45,12 @@ class DeepHealthy(msgspec.Struct, frozen=True):
 
 
 @described(Operation(tag=Tag.HEALTH, answer=Health))
-async def live(_: web.Request) -> web.Response:
+async def live(request: web.Request) -> web.Response:
     """Returns 200 as long as the event loop turns, regardless of the engine."""
+    page = f"{request.path}/"
+    is_browser = "text/html" in request.headers.get(hdrs.ACCEPT, "")
+    if is_browser and page in request.app.get(PAGE_PATHS, ()):
+        raise web.HTTPTemporaryRedirect(page)  # somebody looks for the live view
     return json_response(Health("alive"))
 
 

@@ -30,5 +30,6 @@ class CollectedRoutes(Routes):
     def events(self, path: str, handler: EventHandler) -> None:
         self.streams[path] = handler
 
-    def files(self, path: str, folder: Path) -> None:
+    def files(self, path: str, folder: Path, *, is_public: bool = False) -> None:
+        del is_public
         self.folders[path] = folder

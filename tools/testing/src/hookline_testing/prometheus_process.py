@@ -22,7 +22,7 @@ from hookline_testing.own_time import Deadline
 
 START_SECONDS = 90.0
 UNPACKED = Path(sys.prefix) / "prometheus" / "usr" / "bin"
-"""Where tools/fetch_prometheus.sh puts Debian's programs in a virtual environment."""
+"""Where tools/fetch_program.sh puts Debian's programs in a virtual environment."""
 
 
 class Prometheus:

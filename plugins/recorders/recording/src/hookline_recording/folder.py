@@ -77,6 +77,12 @@ def find_rings(pid: int | None = None) -> list[tuple[Path, Header]]:
     return [(path, header) for _, path, header in sorted(found, reverse=True)]
 
 
+def rings_of(owner_pid: int) -> list[tuple[Path, Header]]:
+    """Returns the rings of the engines that a server owns, newest first."""
+    found = find_rings(owner_pid)
+    return [each for each in found if each[1].owner_pid == owner_pid]
+
+
 def save(ring: Path, target: Path) -> None:
     """Copies a ring, whether its engine runs, hangs or has ended.
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from hookline.clock import NANOSECONDS
-from hookline_recording.folder import find_rings, is_live, save_in_folder
+from hookline_recording.folder import is_live, rings_of, save_in_folder
 from hookline_recording.front_end import FrontEndRing
 from hookline_recording.reading import read_state
 from hookline_recording.recording import EngineState
@@ -61,7 +61,7 @@ class Saving:
         """
         saved = []
         with self._lock:
-            for ring, header in self._rings():
+            for ring, header in rings_of(self._owner_pid):
                 try:
                     path = save_in_folder(ring, reason, self._keep)
                 except OSError as error:
@@ -89,7 +89,7 @@ class Saving:
     def look(self, now: int) -> list[Path]:
         """Saves once for each step that takes too long; `now` is monotonic, in ns."""
         is_new = False
-        for ring, header in self._rings():
+        for ring, header in rings_of(self._owner_pid):
             try:
                 state = read_state(ring)
             except (OSError, ValueError):
@@ -104,20 +104,16 @@ class Saving:
 
     def forget(self, engine_index: int) -> None:
         """Removes the ring of an engine that was stopped."""
-        for ring, header in self._rings():
+        for ring, header in rings_of(self._owner_pid):
             if header.engine_index == engine_index:
                 ring.unlink(missing_ok=True)
 
     def front_end(self) -> FrontEndRing | None:
         """Makes a ring for the front end; None if no engine of it has one."""
-        if not self._rings():
+        if not rings_of(self._owner_pid):
             return None
         try:
             return FrontEndRing(self._owner_pid)
         except OSError as error:
             _log.warning("there is no flight recorder of the front end: %s", error)
             return None
-
-    def _rings(self) -> list[tuple[Path, Header]]:
-        found = find_rings(self._owner_pid)
-        return [each for each in found if each[1].owner_pid == self._owner_pid]

@@ -34,7 +34,11 @@ def banner(app: web.Application, *, root: str, pages_root: str, seconds: float) 
 
 
 def _pages(app: web.Application, root: str) -> Iterable[str]:
-    yield from (f"  {path[1:]:<8} {root}{path}" for path in app[PAGES].paths)
+    paths = app[PAGES].paths
+    folders = tuple(path for path in paths if path.endswith("/") and path != "/")
+    for path in paths:
+        if path in folders or not path.startswith(folders):  # not a part of a page
+            yield f"  {path.strip('/'):<8} {root}{path}"
     if not missing_metrics.is_served(app):
         yield f"  metrics  not served; {missing_metrics.ADVICE}"
     if app[SETTINGS].metrics_port is not None:

@@ -1,0 +1,145 @@
+"""`hookline top`: the live view of a server in a terminal."""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from http.client import HTTPException, HTTPResponse
+
+import msgspec
+
+from hookline_live.frame import Frame
+from hookline_live.screen import painted
+from hookline_live.totals import Totals
+from hookline_server.cli.errors import CommandFailedError
+
+_TIMEOUT_SECONDS = 30.0
+_AGAIN_SECONDS = 2.0
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+decoded = msgspec.json.Decoder(Frame).decode
+
+
+def run(argv: list[str]) -> int:
+    """Shows frames until the reader has enough."""
+    parser = argparse.ArgumentParser(
+        prog="hookline top",
+        description="Shows what the engines of a server do, which runs with "
+        "--stat-logger live. Ctrl-C ends it.",
+    )
+    parser.add_argument(
+        "url",
+        nargs="?",
+        metavar="URL",
+        default="http://127.0.0.1:8000",
+        help="the server (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--api-key",
+        default=os.environ.get("HOOKLINE_API_KEY"),
+        metavar="KEY",
+        help="key with the scope metrics (default: HOOKLINE_API_KEY)",
+    )
+    parser.add_argument(
+        "--once", action="store_true", help="print the last minute once, and end"
+    )
+    arguments = parser.parse_args(argv)
+    source = Source(arguments.url.rstrip("/"), arguments.api_key)
+    if arguments.once or not sys.stdout.isatty():
+        totals = Totals()
+        totals.take(source.window())
+        size = shutil.get_terminal_size((100, 40))
+        sys.stdout.write(painted(totals, size.columns, 200, colours=False) + "\n")
+        return 0
+    sys.stdout.write(_ENTER)
+    try:
+        with suppress(KeyboardInterrupt):
+            _watch(source)
+    finally:
+        sys.stdout.write(_LEAVE)
+        sys.stdout.flush()
+    return 0
+
+
+class Source:
+    """The frames of a server."""
+
+    def __init__(self, url: str, key: str | None) -> None:
+        self._url = url
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+
+    def window(self) -> Frame:
+        """Returns the last minute.
+
+        Raises:
+            CommandFailedError: The server does not tell it.
+        """
+        with self._open("/live/moment") as answer:
+            try:
+                return decoded(answer.read())
+            except (msgspec.DecodeError, OSError, HTTPException) as error:
+                raise CommandFailedError(f"{self._url}: {error}") from error
+
+    def frames(self) -> Iterator[Frame | int]:
+        """Yields frames, and before one the number of those that were left out.
+
+        Raises:
+            OSError: The connection has ended.
+            HTTPException: Likewise.
+        """
+        is_lost = False
+        with self._open("/live/frames") as answer:
+            while line := answer.readline():
+                if line == b"event: lost\n":
+                    is_lost = True
+                elif line.startswith(b"data: "):
+                    yield int(line[6:]) if is_lost else decoded(line[6:])
+                    is_lost = False
+
+    def _open(self, path: str) -> HTTPResponse:
+        try:
+            request = urllib.request.Request(  # noqa: S310
+                self._url + path, headers=self._headers
+            )
+            answer: HTTPResponse = urllib.request.urlopen(  # noqa: S310
+                request, timeout=_TIMEOUT_SECONDS
+            )
+        except urllib.error.HTTPError as error:
+            raise CommandFailedError(_reason(self._url, error.code)) from error
+        except (OSError, ValueError) as error:
+            raise CommandFailedError(f"{self._url}: {error}") from error
+        return answer
+
+
+def _watch(source: Source) -> None:
+    """Shows frames, also of a server that starts again meanwhile."""
+    totals = Totals()
+    totals.take(source.window())
+    while True:
+        with suppress(OSError, HTTPException):
+            for frame in source.frames():
+                if isinstance(frame, int):
+                    totals.lost += frame
+                    totals.clear()
+                    totals.take(source.window())
+                    continue
+                totals.take(frame)
+                width, height = shutil.get_terminal_size()
+                sys.stdout.write("\x1b[H" + painted(totals, width, height) + "\x1b[J")
+                sys.stdout.flush()
+        time.sleep(_AGAIN_SECONDS)
+        totals.clear()
+        with suppress(CommandFailedError):
+            totals.take(source.window())
+
+
+def _reason(url: str, status: int) -> str:
+    if status in (401, 403):
+        return f"{url} asks for a key of the scope metrics: --api-key"
+    if status == 404:
+        return f"{url} has no live view; it takes --stat-logger live"
+    return f"{url} answered {status}"
