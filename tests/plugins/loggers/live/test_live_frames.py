@@ -21,7 +21,7 @@ STEP_NS = 10_000_000
 def frame_of(staged: StagedEngine) -> EngineFrame:
     """All that has happened."""
     feed = EngineFeed(staged.ring)
-    feed.begin(0)
+    feed.skip_to(0)
     try:
         return feed.frame(staged.clock.wall(), 100)
     finally:
@@ -121,7 +121,7 @@ def test_live_frames_add_up_to_a_window(staged: StagedEngine) -> None:
     Frames that follow a ring have the same sums, and ends, as one of the whole window.
     """
     live = EngineFeed(staged.ring)
-    live.begin(0)
+    live.skip_to(0)
     sums: dict[str, int] = {}
     ended: dict[str, int] = {}
     steps = 0
@@ -148,7 +148,7 @@ def test_even_steps_count_for_each_request(staged: StagedEngine) -> None:
     Steps of an unchanged batch are counted together, and their tokens are all told.
     """
     feed = EngineFeed(staged.ring)
-    feed.begin(0)
+    feed.skip_to(0)
     staged.add("a", n=50)
     staged.add("b", n=50)
     staged.turn(times=10)
@@ -274,7 +274,7 @@ def test_partial_requests_are_told_as_such(staged: StagedEngine) -> None:
     staged.add("old", n=900, prompt=16)
     staged.turn(times=500)
     feed = EngineFeed(staged.ring)
-    feed.begin(staged.clock.wall())
+    feed.skip_to(staged.clock.wall())
     staged.turn(times=4)
     frame = feed.frame(staged.clock.wall(), 100)
 

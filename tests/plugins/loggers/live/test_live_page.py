@@ -116,7 +116,7 @@ def test_top_shows_hostile_text_as_text(staged: StagedEngine) -> None:
     staged.add(HOSTILE, f"t{HOSTILE}", prompt=32, n=9)
     staged.turn(times=3)
     totals = Totals()
-    totals.take(LiveView(os.getpid(), {}).frame_at(staged.clock.wall()))
+    totals.add(LiveView(os.getpid(), {}).frame_at(staged.clock.wall()))
 
     plain = painted(totals, 160, 60, colours=False)
     coloured = painted(totals, 160, 60)
@@ -142,7 +142,7 @@ def test_top_adds_up_frames() -> None:
         }
         engine = {"index": 0, "pid": 1, "model": "m", "executor": "e"}
         frame = {"at": number * 250, "engines": [{**engine, "columns": [column]}]}
-        totals.take(top.decoded(json.dumps(frame).encode()))
+        totals.add(top.decoded(json.dumps(frame).encode()))
 
     assert totals.sum("steps") == 8
     assert totals.quantile("ttft", 0.5) == pytest.approx(0.00121, rel=0.01)

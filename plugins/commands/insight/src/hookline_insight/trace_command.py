@@ -7,6 +7,7 @@ from hookline_insight.sources import paths_of
 from hookline_insight.trace.chrome import ChromeCanvas
 from hookline_insight.trace.drawing import draw
 from hookline_insight.trace.perfetto import PerfettoCanvas
+from hookline_processes.private_files import open_private
 from hookline_recording import RecordingError
 from hookline_server.cli.errors import CommandFailedError
 from hookline_server.cli.output import say
@@ -39,7 +40,7 @@ def run(argv: list[str]) -> int:
     paths = paths_of(given.source)
     unfinished = output.with_name(f"{output.name}.unfinished")
     try:
-        with unfinished.open("wb") as file:
+        with open_private(unfinished) as file:
             make = ChromeCanvas if is_json else PerfettoCanvas
             steps = draw(paths, file, make)
         unfinished.replace(output)

@@ -33,7 +33,7 @@ class BlockMap:
             holders.append(request_id)
             self._count(block, request_id, 1)
 
-    def release(self, request_id: int) -> None:
+    def forget(self, request_id: int) -> None:
         """Notes that a request holds none any more."""
         for block in self._held.pop(request_id, ()):
             holders = self._holders[block]

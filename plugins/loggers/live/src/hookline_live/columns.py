@@ -69,7 +69,7 @@ class Columns:
             tenant = OTHERS
         tenants[tenant] = tenants.get(tenant, 0) + tokens
 
-    def take(self) -> list[Column]:
+    def pop(self) -> list[Column]:
         """Returns the columns and forgets them; the last one goes on empty."""
         taken, self._columns = self._columns, []
         self.now, self._end = Column(0), 0

@@ -58,7 +58,7 @@ class EngineView:
         """Returns the engine's clock at a moment of the wall clock, in ns."""
         return wall - self._offset
 
-    def take(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
         """Takes the next record."""
         self.at = max(self.at, record.at)
         match record:
@@ -83,7 +83,7 @@ class EngineView:
         """Forgets what happened, but not how it is."""
         self._requests.settle()
         self._requests.forget_ended()
-        self._columns.take()
+        self._columns.pop()
 
     def frame(self, wall: int, most_rows: int) -> EngineFrame:
         """Returns what happened since the last one, and how it is; then forgets it.
@@ -99,18 +99,22 @@ class EngineView:
         changed = [each for each in known if each.has_changed]
         changed.sort(key=_begin)
         end = self.clock_of(wall)
+        held = {} if state is None else state.held or {}
+        running = 0 if state is None else state.running
+        waiting = 0 if state is None else state.waiting + sum(held.values())
+        is_obstructed = waiting and self._obstacle < len(OBSTACLES)
         frame = EngineFrame(
             index=header.engine_index,
             pid=header.pid,
             model=header.model,
             executor=header.executor,
-            state="idle" if state is None else "running",
+            state="running" if running or waiting else "idle",
             reason=self._failure or "",
             step=self._last_plan,
             num_blocks=header.num_kv_blocks,
             max_running=header.max_num_seqs,
             max_tokens=header.max_num_batched_tokens,
-            columns=self._columns.take(),
+            columns=self._columns.pop(),
             rows=[each.row(end) for each in changed[:most_rows]],
             omitted=len(changed[most_rows:]),
             progress=_progress(known, most_rows),
@@ -118,17 +122,13 @@ class EngineView:
             cell_blocks=self._blocks.cell_blocks,
             holders=self._blocks.holders(),
             tenants=self._tenants(known),
+            running=running,
+            waiting=waiting,
+            held=held,
+            used=0 if state is None else state.kv_blocks_used,
+            reusable=0 if state is None else state.kv_blocks_cached,
+            obstacle=OBSTACLES[self._obstacle] if is_obstructed else "",
         )
-        if state is not None:
-            frame.running = state.running
-            frame.held = state.held or {}
-            frame.waiting = state.waiting + sum(frame.held.values())
-            frame.used = state.kv_blocks_used
-            frame.reusable = state.kv_blocks_cached
-            if frame.waiting and self._obstacle < len(OBSTACLES):
-                frame.obstacle = OBSTACLES[self._obstacle]
-            if not frame.running and not frame.waiting:
-                frame.state = "idle"
         for each in changed[:most_rows]:
             each.has_changed = False
         self._requests.forget_ended()

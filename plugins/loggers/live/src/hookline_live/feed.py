@@ -41,7 +41,7 @@ class EngineFeed:
     def close(self) -> None:
         self._tail.close()
 
-    def begin(self, wall: int) -> None:
+    def skip_to(self, wall: int) -> None:
         """Goes on from a moment of the wall clock, in ns, knowing what was before."""
         clock = self.view.clock_of(wall)
         self._tail.seek(clock, WARM_BYTES)
@@ -51,7 +51,7 @@ class EngineFeed:
 
     def _take(self, until: int) -> None:
         for record in self._tail.read():
-            self.view.take(record)
+            self.view.add(record)
             if record.at >= until:
                 return
 
@@ -116,7 +116,7 @@ class Feed:
             if ring not in self._feeds:
                 feed = opened(ring)
                 if feed is not None:
-                    feed.begin(wall - NANOSECONDS)
+                    feed.skip_to(wall - NANOSECONDS)
                     self._feeds[ring] = feed
 
 
@@ -128,7 +128,7 @@ def moment(owner_pid: int, wall: int) -> Frame:
         if feed is None:
             continue
         try:
-            feed.begin(wall - _WINDOW_NS)
+            feed.skip_to(wall - _WINDOW_NS)
             frame = feed.frame(wall, MOST_ROWS_OF_MOMENT)
             if abs(time.time_ns() - wall) < NANOSECONDS:
                 feed.describe(frame, time.monotonic_ns())

@@ -109,9 +109,9 @@ class Requests:
     def arrived(self, facts: Arrived) -> None:
         """Takes a new request, or what a key frame repeats of an older one."""
         if facts.request_id not in self.known:
-            request = Request(facts, [("queued", facts.at)])
-            request.is_partial = facts.is_repeated
-            self.known[facts.request_id] = request
+            self.known[facts.request_id] = Request(
+                facts, [("queued", facts.at)], is_partial=facts.is_repeated
+            )
 
     def sampled(
         self, ids: tuple[int, ...], counts: Mapping[int, int] | None, at: int
@@ -210,14 +210,14 @@ class Requests:
         self.settle()
         self._even = _Even()
         self.columns.now.preempted += 1
-        self.blocks.release(event.request_id)
+        self.blocks.forget(event.request_id)
         if (request := self.known.get(event.request_id)) is not None:
             request.output = event.output_tokens
             request.enter("preempted", event.at)
 
     def _finished(self, event: Finished) -> None:
         self.columns.now.finished += 1
-        self.blocks.release(event.request_id)
+        self.blocks.forget(event.request_id)
         if (request := self.known.get(event.request_id)) is None:
             return
         if event.reason in _SERVED:

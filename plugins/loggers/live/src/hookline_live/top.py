@@ -51,7 +51,7 @@ def run(argv: list[str]) -> int:
     source = Source(arguments.url.rstrip("/"), arguments.api_key)
     if arguments.once or not sys.stdout.isatty():
         totals = Totals()
-        totals.take(source.window())
+        totals.add(source.window())
         size = shutil.get_terminal_size((100, 40))
         sys.stdout.write(painted(totals, size.columns, 200, colours=False) + "\n")
         return 0
@@ -118,23 +118,23 @@ class Source:
 def _watch(source: Source) -> None:
     """Shows frames, also of a server that starts again meanwhile."""
     totals = Totals()
-    totals.take(source.window())
+    totals.add(source.window())
     while True:
         with suppress(OSError, HTTPException):
             for frame in source.frames():
                 if isinstance(frame, int):
                     totals.lost += frame
                     totals.clear()
-                    totals.take(source.window())
+                    totals.add(source.window())
                     continue
-                totals.take(frame)
+                totals.add(frame)
                 width, height = shutil.get_terminal_size()
                 sys.stdout.write("\x1b[H" + painted(totals, width, height) + "\x1b[J")
                 sys.stdout.flush()
         time.sleep(_AGAIN_SECONDS)
         totals.clear()
         with suppress(CommandFailedError):
-            totals.take(source.window())
+            totals.add(source.window())
 
 
 def _reason(url: str, status: int) -> str:

@@ -31,7 +31,7 @@ class Totals:
         self._rows: dict[tuple[int, int], Row] = {}
         self._read_at: dict[tuple[int, int], int] = {}
 
-    def take(self, frame: Frame) -> None:
+    def add(self, frame: Frame) -> None:
         """Takes the next frame."""
         self.frame = frame
         for engine in frame.engines:

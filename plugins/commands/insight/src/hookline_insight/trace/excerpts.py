@@ -92,13 +92,20 @@ class Excerpt(Recording):
         return self.responses
 
 
+class Steps(dict[int, RecordedStep]):
+    """Steps by number; nothing is known of those that are not there any more."""
+
+    def __missing__(self, number: int) -> RecordedStep:
+        return RecordedStep(number)
+
+
 class ExcerptLives(Lives):
     """Lives of requests whose earlier steps are not there any more."""
 
     def __init__(self, excerpt: Recording, until: int, past: Past) -> None:
         super().__init__(excerpt, until)
         self._past, self._begin = past, past.begin
-        self._known = {step.number for step in excerpt.steps}
+        self._steps = Steps(self._steps)
 
     def first_token_at(self, request_id: int) -> int | None:
         known = self._past.first_tokens
@@ -121,11 +128,6 @@ class ExcerptLives(Lives):
         if number not in known:
             known[number] = super()._began(number)
         return known[number]
-
-    def _step(self, number: int) -> RecordedStep:
-        if number not in self._known:
-            return RecordedStep(number)
-        return super()._step(number)
 
 
 class ExcerptExplainer(Explainer):
