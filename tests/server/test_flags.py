@@ -32,7 +32,8 @@ ENGINE = """
     slo keep-prompts on-non-finite otlp-traces-endpoint otlp-metrics-endpoint
     otlp-traces-sample collect-detailed-traces metrics-dialect histogram-buckets
     include-metrics exclude-metrics metrics-label show-hidden-metrics-for-version config
-    record record-max-bytes sleep-policy step-timeout on-engine-stall
+    record record-max-bytes flight-recorder-bytes flight-recorder-content
+    flight-recorder-keep stall-seconds sleep-policy step-timeout on-engine-stall
     engine-restart observer-process
 """
 

@@ -260,12 +260,14 @@ class HangingPage:
 
     def __init__(self) -> None:
         self.released = threading.Event()
+        self.asked = threading.Semaphore(0)
 
     @hookimpl
     def add_routes(self, routes: Routes) -> None:
         routes.get("/hangs", self.page)
 
     def page(self, _: PageRequest) -> PageResponse:
+        self.asked.release()
         self.released.wait()
         return PageResponse(body=b"late", content_type="text/plain")
 
@@ -317,8 +319,9 @@ async def test_pages_whose_clients_left_count_as_hung(
     engine.loggers = [hanging]
     async with client_of(engine) as client:
         for _ in range(page_rendering.MAX_THREADS):
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(client.get("/hangs"), 0.05)
+            waiting = asyncio.ensure_future(client.get("/hangs"))
+            await asyncio.to_thread(hanging.asked.acquire)
+            waiting.cancel()
         await until_hung(engine, client)
         hanging.released.set()
         page = await client.get("/hangs")

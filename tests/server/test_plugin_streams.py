@@ -196,9 +196,9 @@ async def test_slow_viewers_lose_events() -> None:
     viewer.put(None)
     read = [item async for item in _items_of(viewer)]
 
-    assert read[0] == b"event: lost\ndata: 11\n\ndata: 11\n\n"
+    assert read[0] == b"event: lost\ndata: 10\n\ndata: 10\n\n"
     assert read[1:] == [
-        b"data: %d\n\n" % number for number in range(12, len(read) + 11)
+        b"data: %d\n\n" % number for number in range(11, len(read) + 10)
     ]
 
 

@@ -247,7 +247,10 @@ class Picky(Base):
         ("create = 3", "'bad' of dist-bad 1.0 is broken: 3 is neither a class nor a"),
         ("def create(context): raise OSError('no')", "cannot be created: OSError: no"),
         ("def create(context): return 3", "'bad' creates no LogitsProcessor"),
-        ("def create(context): return type", "'bad' creates no LogitsProcessor"),
+        (
+            "def create(context): return type",
+            "returned the class type, not an instance",
+        ),
         ("import nothing_of_that_name", "nothing_of_that_name"),
     ],
 )
