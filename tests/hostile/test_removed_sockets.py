@@ -97,4 +97,5 @@ def test_processes_are_replaced_after_their_folder_was_removed(
     assert server.get("/metrics")[0] == 200
     assert all(each.stat().st_mode & 0o77 == 0 for each in tmp_path.glob("hookline-*"))
     assert server.end() == 0
-    assert not list(tmp_path.glob("hookline-*"))
+    left = [each.name for each in tmp_path.glob("hookline-*")]
+    assert left in ([], [f"hookline-recordings-{os.geteuid()}"])

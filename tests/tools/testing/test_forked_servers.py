@@ -39,6 +39,12 @@ def links_of(pid: int) -> set[str]:
     return found
 
 
+def named(link: str) -> str:
+    """Names what a descriptor is, without its folder and numbers."""
+    name = link.partition(":")[0].replace(str(Path(link).parent), "")
+    return re.sub(r"\d+", "0", name)
+
+
 def seen(server: Server) -> dict[str, object]:
     """What others see of a server that has answered a request."""
     status, answer = server.post("/v1/completions", BODY)
@@ -60,7 +66,7 @@ def seen(server: Server) -> dict[str, object]:
         "limits": (proc / "limits").read_text(),
         "niceness": os.getpriority(os.PRIO_PROCESS, server.process.pid),
         "descriptors": sorted(
-            each.partition(":")[0].replace(str(Path(each).parent), "")
+            named(each)
             for each in links_of(server.process.pid)
             if not each.startswith(("socket:", f"{tempfile.gettempdir()}/#"))
         ),
