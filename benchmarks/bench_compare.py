@@ -225,7 +225,7 @@ def result_file(out: Path, case: Case, side: str, pair: int) -> Path:
 def verdict(case: Case, results: Results, out: Path) -> bool:
     """Prints the comparison of a case; returns whether this tree is worse.
 
-    Each pair must say so, because other load may have slowed one of them.
+    Each pair must show it, because other load may have slowed one of them.
     """
     print(f"== {case.name}", flush=True)
     files = {}

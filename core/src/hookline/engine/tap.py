@@ -29,7 +29,7 @@ class TapContext:
 
 
 class Tap(Protocol):
-    """Sees what an engine gets, decides, computes and says, on the engine's own thread.
+    """Receives commands, plans, results and outputs, on the engine's own thread.
 
     Times are in ns on the engine's monotonic clock. With those of its step's record,
     they are all that the engine has read of it, so that a run can be repeated.

@@ -10,9 +10,9 @@ KV_SPACE, SLOTS, BUDGET = "kv_space", "batch_slots", "token_budget"
 FRONT_END, CLIENT = "front_end", "client"
 BOUNDS = (COMPUTE, BANDWIDTH, KV_SPACE, SLOTS, BUDGET, FRONT_END, CLIENT)
 LIVE_BOUNDS = (COMPUTE, BANDWIDTH, KV_SPACE, SLOTS, BUDGET, CLIENT)
-"""Those that are known while it runs; recordings also tell of the front end."""
+"""Limits that are known while an engine runs; recordings also show the front end."""
 WINDOW_SECONDS = 10.0
-"""Time constant of what is told of an engine that runs."""
+"""Time constant of the shares of a running engine."""
 _BY_OBSTACLE = {
     "kv_blocks": KV_SPACE,
     "batch_slots": SLOTS,

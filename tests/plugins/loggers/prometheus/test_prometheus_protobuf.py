@@ -8,10 +8,10 @@ import pytest
 from prometheus_client import Metric
 
 from hookline.pages import PageRequest
+from hookline_metrics.wire_format import varint
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.options import Options
 from hookline_prometheus.syntax import number
-from hookline_prometheus.wire_format import varint
 from hookline_testing.payloads import FACTS, make_started
 
 Feed = Callable[[PrometheusLogger], None]

@@ -50,7 +50,7 @@ class HeldRequests:
         self.counts: Mapping[str, int] = EMPTY
 
     def watch(self, told: Callable[[int, int, str], None]) -> None:
-        """Has told (time, id, gate) of each request that is held; released: no gate."""
+        """Calls `told(time, id, gate)` for a request held; on release, gate is ""."""
         self._told = told
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Answers to `why`: the accounts of one request, or why there is none."""
+"""Answers `why`: returns accounts of requests, or the reason why there is none."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,6 +11,8 @@ from hookline_insight.sources import explainers
 from hookline_insight.wording import Words, duration, safe
 from hookline_recording.front_end_schema import Served
 
+PATH = "/why"
+"""Path of the page that answers."""
 NEWEST = 60_000
 """Records that are read first: some minutes."""
 

@@ -32,12 +32,10 @@ class BoundWatch:
         self._costs.add(*size, seconds)
         self._costs.age(seconds)
         self._steps += 1
-        if self._steps % _FIT_EVERY:
-            self._times.add_step(seconds, work.obstacle, *size, self._costs.cost)
-            return ""
-        self._costs.fit()
+        if is_due := self._steps % _FIT_EVERY == 0:
+            self._costs.fit()
         self._times.add_step(seconds, work.obstacle, *size, self._costs.cost)
-        return self._changed(record.ended_at)
+        return self._changed(record.ended_at) if is_due else ""
 
     def _changed(self, at: int) -> str:
         name, share = self._times.name, self._times.shares()[self._times.name]

@@ -9,9 +9,9 @@ import os
 from hookline import hookimpl
 from hookline.pages import PageRequest, PageResponse, Routes
 from hookline.payloads import EngineStopped, LoggerContext, StepFinished
+from hookline_insight.answers import PATH
 from hookline_insight.asking import Question, ask
 from hookline_insight.bound_watch import BoundWatch
-from hookline_insight.paths import PATH
 
 _log = logging.getLogger(__name__)
 _JSON = "application/json"

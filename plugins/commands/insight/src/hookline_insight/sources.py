@@ -10,11 +10,6 @@ from hookline_recording.reading import RING
 from hookline_server.cli.errors import CommandFailedError
 
 
-def is_url(source: str | None) -> bool:
-    """Whether a server is asked, not a file or a process."""
-    return source is not None and source.startswith(("http://", "https://"))
-
-
 def paths_of(source: str | None) -> list[Path]:
     """Returns the recordings that a source names.
 
@@ -24,11 +19,8 @@ def paths_of(source: str | None) -> list[Path]:
     Raises:
         CommandFailedError: There is none.
     """
-    if source is not None and not source.isdecimal():
-        return [Path(source)]
-    pid = None if source is None else int(source)
-    found = [path for path, _ in folder.find_rings(pid)]
-    if not found and pid is None:
+    found = folder.named(source)
+    if not found and source is None:
         found = saved_paths()
     if not found:
         whose = "this user" if source is None else f"the process {source}"

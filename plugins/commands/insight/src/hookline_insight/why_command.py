@@ -3,24 +3,20 @@
 import argparse
 import gc
 import json
-import os
-import urllib.error
 import urllib.parse
-import urllib.request
+from urllib.error import HTTPError
 
-from hookline_insight.answers import UnknownRequestError, of_request, shown
+from hookline_insight.answers import PATH, UnknownRequestError, of_request, shown
 from hookline_insight.bounds import bound_of
-from hookline_insight.paths import PATH
 from hookline_insight.selection import Selection, selected
-from hookline_insight.sources import explainers, is_url, paths_of, saved_paths
+from hookline_insight.sources import explainers, paths_of, saved_paths
 from hookline_insight.usage import BY, Usage
 from hookline_insight.usage import fields as usage_fields
 from hookline_insight.usage import lines as usage_lines
 from hookline_insight.wording import safe_text
+from hookline_server.cli.asking import add_api_key, is_url, open_page
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.output import say
-
-_TIMEOUT_SECONDS = 60.0
 
 
 def run(argv: list[str]) -> int:
@@ -97,12 +93,7 @@ def _parser() -> argparse.ArgumentParser:
         "--bound", action="store_true", help="what bounds the engine, with the evidence"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--api-key",
-        default=os.environ.get("HOOKLINE_API_KEY"),
-        metavar="KEY",
-        help="key with the scope admin (default: HOOKLINE_API_KEY)",
-    )
+    add_api_key(parser, "admin")
     return parser
 
 
@@ -138,14 +129,11 @@ def _ask(given: argparse.Namespace, request: str | None, url: str) -> str:
     if given.json:
         query["format"] = "json"
     path = PATH if request is None else f"{PATH}/{urllib.parse.quote(request, safe='')}"
-    headers = {"Authorization": f"Bearer {given.api_key}"} if given.api_key else {}
-    asked = urllib.request.Request(  # noqa: S310 - http, as checked
-        f"{url.rstrip('/')}{path}?{urllib.parse.urlencode(query)}", headers=headers
-    )
+    path = f"{path}?{urllib.parse.urlencode(query)}"
     try:
-        with urllib.request.urlopen(asked, timeout=_TIMEOUT_SECONDS) as reply:  # noqa: S310
-            text: str = reply.read().decode(errors="replace")
-    except urllib.error.HTTPError as error:
+        with open_page(url, path, given.api_key) as reply:
+            text = reply.read().decode(errors="replace")
+    except HTTPError as error:
         told = error.read().decode(errors="replace").strip()
         raise CommandFailedError(safe_text(told) or f"{url}: {error}") from error
     except (OSError, ValueError) as error:

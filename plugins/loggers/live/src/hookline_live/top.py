@@ -1,21 +1,20 @@
 """`hookline top`: the live view of a server in a terminal."""
 
 import argparse
-import os
 import shutil
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
+from urllib.error import HTTPError
 
 import msgspec
 
 from hookline_live.frame import Frame
 from hookline_live.screen import painted
 from hookline_live.totals import Totals
+from hookline_server.cli.asking import add_api_key, open_page
 from hookline_server.cli.errors import CommandFailedError
 
 _TIMEOUT_SECONDS = 30.0
@@ -38,12 +37,7 @@ def run(argv: list[str]) -> int:
         default="http://127.0.0.1:8000",
         help="the server (default: %(default)s)",
     )
-    parser.add_argument(
-        "--api-key",
-        default=os.environ.get("HOOKLINE_API_KEY"),
-        metavar="KEY",
-        help="key with the scope metrics (default: HOOKLINE_API_KEY)",
-    )
+    add_api_key(parser, "metrics")
     parser.add_argument(
         "--once", action="store_true", help="print the last minute once, and end"
     )
@@ -69,8 +63,7 @@ class Source:
     """The frames of a server."""
 
     def __init__(self, url: str, key: str | None) -> None:
-        self._url = url
-        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._url, self._key = url, key
 
     def window(self) -> Frame:
         """Returns the last minute.
@@ -102,17 +95,11 @@ class Source:
 
     def _open(self, path: str) -> HTTPResponse:
         try:
-            request = urllib.request.Request(  # noqa: S310
-                self._url + path, headers=self._headers
+            return open_page(
+                self._url, path, self._key, timeout_seconds=_TIMEOUT_SECONDS
             )
-            answer: HTTPResponse = urllib.request.urlopen(  # noqa: S310
-                request, timeout=_TIMEOUT_SECONDS
-            )
-        except urllib.error.HTTPError as error:
+        except HTTPError as error:
             raise CommandFailedError(_reason(self._url, error.code)) from error
-        except (OSError, ValueError) as error:
-            raise CommandFailedError(f"{self._url}: {error}") from error
-        return answer
 
 
 def _watch(source: Source) -> None:

@@ -9,29 +9,21 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+from hookline_metrics import wire_format
+
 AttributeValue = str | bool | int | float | tuple["AttributeValue", ...]
 
-_MASK = 2**64 - 1
 _DOUBLE: Final = struct.Struct("<sd").pack
 _KEY: Final = b"\x0a"  # KeyValue's field 1, with a length
 _VALUE: Final = b"\x12"  # field 2, likewise
 
 
-def _make_varint(value: int) -> bytes:
-    groups = bytearray()
-    while value > 0x7F:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    groups.append(value)
-    return bytes(groups)
-
-
-_SMALL: Final = tuple(map(_make_varint, range(4096)))
+_SMALL: Final = tuple(map(wire_format.varint, range(4096)))
 
 
 def varint(value: int) -> bytes:
     """Encodes an integer; negative ones as 64-bit two's complement."""
-    return _SMALL[value] if 0 <= value < 4096 else _make_varint(value & _MASK)
+    return _SMALL[value] if 0 <= value < 4096 else wire_format.varint(value)
 
 
 def nested(tag: bytes, body: bytes) -> bytes:

@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 from hookline.clock import NANOSECONDS
 from hookline_metrics import Exemplar, Family, HistogramValue, Kind, Sample
+from hookline_metrics.wire_format import delimited, double, integer, message, text
 from hookline_prometheus.native_message import native_fields
 from hookline_prometheus.options import Options
 from hookline_prometheus.syntax import exemplar_labels
-from hookline_prometheus.wire_format import delimited, double, integer, message, text
 
 _TYPES: Mapping[Kind, int] = MappingProxyType(
     {Kind.COUNTER: 0, Kind.GAUGE: 1, Kind.SUMMARY: 2, Kind.HISTOGRAM: 4}

@@ -8,7 +8,7 @@ from functools import lru_cache
 from operator import sub
 
 from hookline_metrics import ZERO_THRESHOLD, NativeBuckets
-from hookline_prometheus.wire_format import double, integer, message, signed
+from hookline_metrics.wire_format import double, integer, message, signed
 
 _SCHEMA, _ZERO_THRESHOLD, _ZERO_COUNT, _SPAN, _DELTA = 5, 6, 7, 12, 13
 

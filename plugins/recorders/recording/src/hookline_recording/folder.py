@@ -83,6 +83,18 @@ def rings_of(owner_pid: int) -> list[tuple[Path, Header]]:
     return [each for each in found if each[1].owner_pid == owner_pid]
 
 
+def named(source: str | None) -> list[Path]:
+    """Returns the recordings that a command's argument names.
+
+    Args:
+        source: A file; a process, whose rings it then is; or None for all rings of this
+            user. Empty if there is none.
+    """
+    if source is not None and not source.isdecimal():
+        return [Path(source)]
+    return [ring for ring, _ in find_rings(None if source is None else int(source))]
+
+
 def save(ring: Path, target: Path) -> None:
     """Copies a ring, whether its engine runs, hangs or has ended.
 

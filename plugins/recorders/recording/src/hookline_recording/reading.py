@@ -29,6 +29,7 @@ from hookline_recording.schema import (
     VERSION,
     Header,
     Record,
+    decoded,
 )
 
 RING, FRONT_END = ".ring", ".front"
@@ -133,13 +134,10 @@ def read_recording(path: Path, newest: int | None = None) -> Recording:
     records: list[Record] = []
     front_end_records: list[Served | Answered] = []
     lost = 0
-    decode = msgspec.msgpack.Decoder(Record).decode
     for numbers in filter(None, by_writer.values()):
         lost += numbers[-1] - numbers[0] + 1
         for number in numbers:
-            try:
-                record = decode(found[number])
-            except (ValueError, RecursionError):  # not of this version, or not ours
+            if (record := decoded(found[number])) is None:
                 continue
             lost -= 1
             if isinstance(record, Served | Answered):

@@ -2,19 +2,15 @@
 
 import argparse
 import json
-import os
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from hookline_recording.config import RecordingConfig
-from hookline_recording.folder import find_rings, save, save_in_folder
+from hookline_recording.folder import named, save, save_in_folder
 from hookline_recording.reading import read_recording
 from hookline_recording.watch import PATH
+from hookline_server.cli.asking import add_api_key, is_url, open_page
 from hookline_server.cli.errors import CommandFailedError
 from hookline_server.cli.output import say
-
-_TIMEOUT_SECONDS = 60.0
 
 
 def run(argv: list[str]) -> int:
@@ -32,15 +28,10 @@ def run(argv: list[str]) -> int:
         "which may hang, or a ring; by default all rings of this user",
     )
     action.add_argument("--output", metavar="FILE", help="where to save a ring")
-    action.add_argument(
-        "--api-key",
-        default=os.environ.get("HOOKLINE_API_KEY"),
-        metavar="KEY",
-        help="key with the scope admin (default: HOOKLINE_API_KEY)",
-    )
+    add_api_key(action, "admin")
     arguments = parser.parse_args(argv)
     source = arguments.source
-    if source is not None and source.startswith(("http://", "https://")):
+    if is_url(source):
         for saved in _ask(source, arguments.api_key):
             say(f"the server saved {saved}")
         return 0
@@ -56,9 +47,7 @@ def run(argv: list[str]) -> int:
 
 
 def _rings(source: str | None) -> list[Path]:
-    if source is not None and not source.isdecimal():
-        return [Path(source)]
-    found = [ring for ring, _ in find_rings(None if source is None else int(source))]
+    found = named(source)
     if not found:
         whose = "this user" if source is None else f"the process {source}"
         raise CommandFailedError(f"no ring of {whose} is on this machine")
@@ -77,12 +66,8 @@ def _save(ring: Path, output: str | None) -> Path:
 
 
 def _ask(url: str, key: str | None) -> list[str]:
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    request = urllib.request.Request(  # noqa: S310 - http, as checked
-        url.rstrip("/") + PATH, data=b"", headers=headers, method="POST"
-    )
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as reply:  # noqa: S310
+        with open_page(url, PATH, key, method="POST") as reply:
             saved: list[str] = json.load(reply)["recordings"]
     except (OSError, ValueError, KeyError) as error:
         raise CommandFailedError(f"{url}: {error}") from error

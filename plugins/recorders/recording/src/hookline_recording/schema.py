@@ -375,3 +375,14 @@ Record = (
     | Served
     | Answered
 )
+
+_decode = msgspec.msgpack.Decoder(Record).decode
+
+
+def decoded(body: bytes) -> Record | None:
+    """Returns a frame's record; None if it is not of this version, or not ours."""
+    try:
+        record: Record = _decode(body)
+    except (ValueError, RecursionError):
+        return None
+    return record

@@ -8,14 +8,10 @@ from itertools import count, pairwise
 from pathlib import Path
 from typing import BinaryIO, Self
 
-import msgspec
-
 from hookline_recording.frames import frames
 from hookline_recording.front_end_schema import FRONT_END_NUMBERS, Answered, Served
 from hookline_recording.reading import RING, front_ends_of, read_header
-from hookline_recording.schema import Record
-
-_decode = msgspec.msgpack.Decoder(Record).decode
+from hookline_recording.schema import Record, decoded
 
 
 def parts_of(path: Path) -> list[Path]:
@@ -63,11 +59,7 @@ class _File:
     def record(self, place: int) -> Record | None:
         """Reads a record; None if it is not of this version."""
         self._file.seek(self._positions[place])
-        try:
-            record: Record = _decode(self._file.read(self._lengths[place]))
-        except (ValueError, RecursionError):
-            return None
-        return record
+        return decoded(self._file.read(self._lengths[place]))
 
 
 class RecordStream:
@@ -75,7 +67,6 @@ class RecordStream:
 
     Attributes:
         header: What it is of.
-
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,13 +77,9 @@ class RecordStream:
             OSError: It cannot be read.
         """
         self.header = read_header(path)
-        self._opened = ExitStack()
-        self._files: list[_File] = []
-        try:
-            self._open(path)
-        except BaseException:
-            self._opened.close()
-            raise
+        with ExitStack() as opened:
+            self._files = list(_files(path, opened))
+            self._opened = opened.pop_all()
         self._served: dict[int, tuple[int, int]] = {}
         self._answered: dict[str, tuple[int, int]] = {}
         for index, file in enumerate(self._files):
@@ -139,13 +126,15 @@ class RecordStream:
     def _at(self, place: tuple[int, int] | None) -> Record | None:
         return None if place is None else self._files[place[0]].record(place[1])
 
-    def _open(self, path: Path) -> None:
-        if path.suffix == RING:  # it may be written meanwhile
-            self._files.append(_File(BytesIO(path.read_bytes())))
-            for front_end in front_ends_of(path):
-                with suppress(OSError):
-                    self._files.append(_File(BytesIO(front_end.read_bytes())))
-            return
-        for part in parts_of(path):
-            read_header(part)
-            self._files.append(_File(self._opened.enter_context(part.open("rb"))))
+
+def _files(path: Path, opened: ExitStack) -> Iterator[_File]:
+    """Yields the files of a recording; a ring may be written meanwhile, and is read."""
+    if path.suffix == RING:
+        yield _File(BytesIO(path.read_bytes()))
+        for front_end in front_ends_of(path):
+            with suppress(OSError):
+                yield _File(BytesIO(front_end.read_bytes()))
+        return
+    for part in parts_of(path):
+        read_header(part)
+        yield _File(opened.enter_context(part.open("rb")))

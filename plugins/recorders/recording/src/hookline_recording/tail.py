@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-import msgspec
-
 from hookline_recording.reading import read_header
 from hookline_recording.recording import EngineState
 from hookline_recording.schema import (
@@ -18,13 +16,13 @@ from hookline_recording.schema import (
     STATE,
     STATE_AT,
     Record,
+    decoded,
 )
 
 _MARK = MARK.to_bytes(2, "little")
 _SAMPLES = 64
 """Places of a ring that are looked at to find a moment."""
 _GLANCE = 4096
-_decode = msgspec.msgpack.Decoder(Record).decode
 
 
 class _Place(NamedTuple):
@@ -89,9 +87,7 @@ class RingTail:
     def read(self) -> Iterator[Record]:
         """Yields the records that are there and were not read."""
         while (body := self._body()) is not None:
-            try:
-                record = _decode(body)
-            except (ValueError, RecursionError):  # not of this version, or not ours
+            if (record := decoded(body)) is None:
                 self.lost += 1
                 continue
             self._last_at = record.at
@@ -144,16 +140,8 @@ class RingTail:
             offset = part.find(_MARK)
             while offset >= 0:
                 found = self._frame(start + offset)
-                record = None if found is None else _decoded(found[1])
+                record = None if found is None else decoded(found[1])
                 if found is not None and record is not None:
                     yield _Place(found[0], start + offset, record.at)
                     break
                 offset = part.find(_MARK, offset + 1)
-
-
-def _decoded(body: bytes) -> Record | None:
-    try:
-        record: Record = _decode(body)
-    except (ValueError, RecursionError):
-        return None
-    return record

@@ -5,15 +5,18 @@ import struct
 _VARINT = 0
 _FIXED64 = 1
 _LENGTH_DELIMITED = 2
+_NEGATIVE = 1 << 64
 
 
 _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
 
 
 def varint(value: int) -> bytes:
-    """Encodes a non-negative integer, seven bits a byte."""
-    if value < 0x80:
+    """Encodes an integer, seven bits a byte; a negative one takes ten."""
+    if 0 <= value < 0x80:
         return _ONE_BYTE[value]
+    if value < 0:
+        value += _NEGATIVE
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -23,7 +26,7 @@ def varint(value: int) -> bytes:
 
 
 def integer(field: int, value: int) -> bytes:
-    """Encodes a field of a non-negative integer or an enumeration."""
+    """Encodes a field of an integer, a truth value or an enumeration."""
     return varint(field << 3 | _VARINT) + varint(value)
 
 
@@ -33,6 +36,11 @@ def signed(field: int, value: int) -> bytes:
     Integers near 0 are short: 0, -1, 1, -2 … become 0, 1, 2, 3 …
     """
     return integer(field, 2 * value if value >= 0 else -2 * value - 1)
+
+
+def fixed(field: int, value: int) -> bytes:
+    """Encodes a field of type fixed64."""
+    return varint(field << 3 | _FIXED64) + struct.pack("<Q", value)
 
 
 def double(field: int, value: float) -> bytes:

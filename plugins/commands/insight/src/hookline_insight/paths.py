@@ -1,3 +1,0 @@
-"""Paths of this distribution's pages."""
-
-PATH = "/why"
