@@ -82,7 +82,7 @@ def traced_figures(traces: Traces, settings: Settings) -> Figures:
         "decode.front_end": _calls(front_end, settings.kernels),
     }
     for thread, calls in steps.items():
-        if thread.startswith(_LANE):
+        if thread.startswith(_LANE) and calls:  # or it only works now and then
             name = thread.removeprefix(_LANE)
             figures[f"decode.lane.{name}"] = _calls(calls, settings.kernels)
     features = by_feature(engine, settings.features)
