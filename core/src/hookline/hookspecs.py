@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
 
     from hookline.config.engine import EngineConfig
     from hookline.config.sections import ConfigSection
-    from hookline.engine_setup.taps import TapContext
+    from hookline.engine.tap import TapContext
     from hookline.frontend.observing import ObserverContext, RecorderContext
     from hookline.pages import Routes
     from hookline.payloads import (

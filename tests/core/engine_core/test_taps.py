@@ -17,8 +17,8 @@ from hookline.engine.commands import (
 from hookline.engine.engine_core import EngineCore
 from hookline.engine.engine_loop import EngineLoop
 from hookline.engine.scheduler.readiness import Readiness
+from hookline.engine.tap import Tap
 from hookline.engine.worker.executor import Executor
-from hookline.engine_setup.taps import Tap
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest, Request

@@ -28,7 +28,7 @@ from hookline_registry.isolation import Failure, isolate
 
 if TYPE_CHECKING:  # they are only read or called
     from hookline.config.engine import EngineConfig
-    from hookline.engine_setup.taps import Tap
+    from hookline.engine.tap import Tap
     from hookline.payloads import EngineFacts
 
 WAIT = "wait"

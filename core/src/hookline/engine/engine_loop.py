@@ -21,7 +21,7 @@ from hookline.engine.engine_core import WAIT, EngineCore
 from hookline.engine.sleep import SleepControl
 
 if TYPE_CHECKING:  # it is only called
-    from hookline.engine_setup.taps import Tap
+    from hookline.engine.tap import Tap
 
 Receive = Callable[[float], Command | None]
 """Waits up to this many seconds for a command; 0 only polls."""

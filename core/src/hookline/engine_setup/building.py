@@ -8,6 +8,7 @@ from hookline.config.engine import EngineConfig
 from hookline.engine.engine_core import EngineCore
 from hookline.engine.engine_loop import EngineLoop
 from hookline.engine.scheduler.extension import scheduler_sides
+from hookline.engine.tap import Tap, TapContext
 from hookline.engine.worker.executor import Executor, ExecutorContext
 from hookline.engine_setup.engine_facts import engine_facts
 from hookline.engine_setup.executor_factory import (
@@ -16,7 +17,6 @@ from hookline.engine_setup.executor_factory import (
     load_executor_factory,
 )
 from hookline.engine_setup.making import make_scheduler_parts
-from hookline.engine_setup.taps import Tap, TapContext
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugins.calling import call_plugin

@@ -11,7 +11,7 @@ from hookline import hookimpl
 from hookline.clock import NANOSECONDS
 from hookline.config.engine import path_of_engine
 from hookline.engine.commands import SCHEMA_VERSION
-from hookline.engine_setup.taps import TapContext
+from hookline.engine.tap import TapContext
 from hookline.exceptions import ConfigError
 from hookline.frozen import plain
 from hookline_recording.config import MIB, Content, RecordingConfig

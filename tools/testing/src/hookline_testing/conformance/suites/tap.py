@@ -4,7 +4,7 @@ from typing import cast
 
 from hookline.config import EngineConfig
 from hookline.engine.commands import Add
-from hookline.engine_setup.taps import Tap, TapContext
+from hookline.engine.tap import Tap, TapContext
 from hookline.events import ClockPair
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams

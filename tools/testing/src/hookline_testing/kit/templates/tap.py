@@ -7,7 +7,7 @@ import logging
 
 from hookline import hookimpl
 from hookline.engine.commands import Command, EngineMessage
-from hookline.engine_setup.taps import TapContext
+from hookline.engine.tap import TapContext
 from hookline.stats.step_work import Obstacle
 from hookline.step import StepPlan, StepResult
 
