@@ -326,13 +326,7 @@ class EngineCore:
         clock: ClockPair | None = None,
     ) -> StepOutput:
         events = self._scheduler.take_events()
+        stats, news = self.stats, self._scheduler.take_news()
         return StepOutput(
-            engine_index=self.facts.engine_index,
-            at=at,
-            cause=cause,
-            stats=self.stats,
-            record=record,
-            events=events,
-            clock=clock,
-            sections=self._scheduler.take_news(),
+            self.facts.engine_index, at, cause, stats, record, events, clock, news
         )

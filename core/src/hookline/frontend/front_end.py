@@ -191,8 +191,7 @@ class FrontEnd:
             deliver: Called with its outputs.
             arrived_at: When it arrived, in ns on the front end's clock.
             is_streamed: Whether there is output with each step.
-            ends_at: When it ends with what it has, on the same clock; None without
-                limit.
+            ends_at: When it ends with what it has, on the same clock; None: never.
             to: Index of the engine; None lets the router choose.
             prompt: Text of the prompt, for its outputs.
 
