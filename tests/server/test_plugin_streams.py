@@ -196,10 +196,9 @@ async def test_slow_viewers_lose_events() -> None:
     viewer.put(None)
     read = [item async for item in _items_of(viewer)]
 
-    assert read[0] == b"event: lost\ndata: 11\n\ndata: 11\n\n"
-    assert read[1:] == [
-        b"data: %d\n\n" % number for number in range(12, len(read) + 11)
-    ]
+    last = page_events.MAX_WAITING + 10
+    assert read[0] == b"event: lost\ndata: 10\n\ndata: 10\n\n"
+    assert read[1:] == [b"data: %d\n\n" % number for number in range(11, last)]
 
 
 async def test_viewer_who_reads_nothing_leaves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,8 @@ class Row(msgspec.Struct, omit_defaults=True):
         cached: Prompt tokens found in a cache.
         output: Tokens generated.
         is_partial: Whether it began before what is known: `output` is a lower bound.
-        phases: (phase, begin): `queued`, `gated` (set aside), `prefill`, `decode`, `preempted`; at last `end`.
+        phases: (phase, begin): `queued`, `gated` (set aside), `prefill`,
+            `decode`, `preempted`; at last `end`.
         end: Reason of its end; empty while it is open.
     """
 
