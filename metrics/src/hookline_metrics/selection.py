@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from math import isfinite
 
 from hookline.config import DetailedTrace, EngineConfig
@@ -195,20 +196,26 @@ def _checked_buckets(given: Mapping[str, Bounds]) -> Mapping[str, Bounds]:
 
 
 def _checked_labels(given: Mapping[str, str]) -> Mapping[str, str]:
+    for name in given:
+        if not _LABEL.fullmatch(name) or name.startswith("__"):
+            raise ConfigError("metrics-label", f"{name!r} is not a valid label name")
+        if name in _labels_of_metrics():
+            raise ConfigError(
+                "metrics-label", f"{name!r} is already a label of a metric"
+            )
+    return dict(sorted(given.items()))
+
+
+@cache
+def _labels_of_metrics() -> frozenset[str]:
+    """Returns the label names that a metric has in some dialect."""
     taken: set[str] = {"le", "quantile"}
     for metric in CATALOGUE:
         taken.update(metric.label_names)
         for dialect in DIALECTS:
             for alias in metric.aliases(dialect):
                 taken.update(_label_names(metric, alias))
-    for name in given:
-        if not _LABEL.fullmatch(name) or name.startswith("__"):
-            raise ConfigError("metrics-label", f"{name!r} is not a valid label name")
-        if name in taken:
-            raise ConfigError(
-                "metrics-label", f"{name!r} is already a label of a metric"
-            )
-    return dict(sorted(given.items()))
+    return frozenset(taken)
 
 
 def _label_names(metric: Metric, alias: Alias) -> Labels:

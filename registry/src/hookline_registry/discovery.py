@@ -4,7 +4,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -118,15 +117,21 @@ def _folders() -> tuple[_Folder, ...]:
     every distribution. Nothing is installed in the working directory, which an
     interactive Python has on its path.
     """
-    folders = (each for each in sys.path if os.path.isabs(each))  # noqa: PTH117
-    return tuple((folder, _state(folder)) for folder in dict.fromkeys(folders))
+    folders = _absolute(tuple(sys.path))
+    return tuple([(folder, _state(folder)) for folder in folders])
+
+
+@lru_cache(maxsize=64)
+def _absolute(path: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for each in path if os.path.isabs(each)))  # noqa: PTH117
 
 
 def _state(folder: str) -> tuple[int, int]:
-    with suppress(OSError):
+    try:
         found = os.stat(folder)  # noqa: PTH116 - entries of the path need be no paths
-        return found.st_ino, found.st_mtime_ns
-    return 0, 0
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
 
 
 @lru_cache(maxsize=256)

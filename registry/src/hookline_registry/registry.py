@@ -18,10 +18,10 @@ from hookline_registry.loading import (
 )
 from hookline_registry.validation import (
     class_returned,
-    hook_names,
     makes_class,
     refuse_unmarked,
     returned_class,
+    specs_of,
     validate,
 )
 
@@ -41,7 +41,7 @@ class PluginRegistry:
         self._hookspecs = hookspecs
         self._manager = pluggy.PluginManager(project)
         self._manager.add_hookspecs(hookspecs)
-        self._hooks = sorted(hook_names(self._manager))
+        self._hooks = sorted(specs_of(project, hookspecs))
         self._plugins: dict[str, object] = {}
         self._sources: dict[str, InstalledPlugin] = {}
         self._imported: dict[str, object] = {}

@@ -8,6 +8,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dis import Instruction, get_instructions
+from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 
 import pluggy
@@ -30,15 +31,24 @@ def validate(project: str, hookspecs: ModuleType, plugin: object) -> None:
     Raises:
         pluggy.PluginValidationError: It does not fit the specifications.
     """
+    _Validation(project, hookspecs).check(plugin)
     manager = pluggy.PluginManager(project)
     manager.add_hookspecs(hookspecs)
-    _Validation(project, hookspecs, manager).check(plugin)
     manager.register(plugin, name="plugin")
 
 
-def hook_names(manager: pluggy.PluginManager) -> list[str]:
-    """Returns the names of all specified hooks."""
-    return [name for name in vars(manager.hook) if not name.startswith("_")]
+@lru_cache(maxsize=16)
+def specs_of(
+    project: str, hookspecs: ModuleType
+) -> Mapping[str, Callable[..., object]]:
+    """Returns the specified hooks by name."""
+    manager = pluggy.PluginManager(project)
+    manager.add_hookspecs(hookspecs)
+    return {
+        name: caller.spec.function
+        for name, caller in vars(manager.hook).items()
+        if not name.startswith("_")
+    }
 
 
 def makes_class(spec: Callable[..., object]) -> bool:
@@ -55,9 +65,7 @@ def class_returned(hook: str, made: type, place: str) -> str:
 
 def refuse_unmarked(project: str, hookspecs: ModuleType, plugin: object) -> None:
     """Raises an error for a function with a hook's name but without the marker."""
-    manager = pluggy.PluginManager(project)
-    manager.add_hookspecs(hookspecs)
-    for hook in hook_names(manager):
+    for hook in specs_of(project, hookspecs):
         if (function := _own_function(plugin, hook)) is None:
             continue
         if not hasattr(function, f"{project}_impl"):
@@ -83,15 +91,10 @@ def returned_class(function: Callable[..., object]) -> tuple[type, Place] | None
 class _Validation:
     """The checks of a plugin, and of the classes that its factories name."""
 
-    def __init__(
-        self, project: str, hookspecs: ModuleType, manager: pluggy.PluginManager
-    ) -> None:
+    def __init__(self, project: str, hookspecs: ModuleType) -> None:
         self._project = project
         self._hookspecs = hookspecs
-        self._specs: Mapping[str, Callable[..., object]] = {
-            name: getattr(manager.hook, name).spec.function
-            for name in hook_names(manager)
-        }
+        self._specs = specs_of(project, hookspecs)
         self._handlers = getattr(hookspecs, "HANDLERS", {})
         self._checked: list[object] = []
 
@@ -200,7 +203,8 @@ def _own_function(plugin: object, name: str) -> FunctionType | None:
         is_own = inspect.isfunction(found) and found.__module__ == plugin.__name__
         return found if is_own else None
     owner = plugin if isinstance(plugin, type) else type(plugin)
-    static = inspect.getattr_static(owner, name, None)
+    bases = (vars(base) for base in owner.__mro__)
+    static = next((each[name] for each in bases if name in each), None)
     return static if inspect.isfunction(static) else None
 
 
