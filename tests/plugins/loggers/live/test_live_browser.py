@@ -11,16 +11,11 @@ from aiohttp.web import Application, Request
 
 from hookline_live.logger import LiveView
 from hookline_server.settings import ServerSettings
-from hookline_testing.chromium import Page, browsing, find_chromium
+from hookline_testing.chromium import Page, browsing
 from hookline_testing.scripted_server import FakeEngine, client_of
 from hookline_testing.staged_engine import StagedEngine
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        find_chromium() is None, reason="no Chromium; tools/fetch_program.sh gets it"
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("chromium")]
 KEY = "a-key-of-this-test"
 HOSTILE = "<img src=x onerror=\"document.title='pwned'\">\u202e"
 
