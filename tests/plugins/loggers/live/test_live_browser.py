@@ -74,7 +74,8 @@ async def test_every_panel_shows_the_engine(folder: Path) -> None:
         assert "≤ 12 ms" in await shown(page, "t-itl")
         assert await shown(page, "s-requests") == "1 queued, 2 decode, 1 ended"
         assert (await shown(page, "s-steps")).startswith("11 in a minute, mean 10 ms")
-        assert "forward pass 100.0 %" in await shown(page, "l-steps")
+        assert (await shown(page, "s-steps")).endswith("forward pass 100.0 %")
+        assert "prompts 27.1 % decoding 72.9 %" in await shown(page, "l-steps")
         assert (await shown(page, "s-latency")).startswith("3 in a minute: p50 ≤ 12 ms")
         assert await shown(page, "s-queue") == "1 wait, the first for 70 ms"
         assert await shown(page, "obstacle") == "batch slots"

@@ -78,7 +78,7 @@ function steps({ columns }) {
   for (const column of columns.values()) if (column.longest_us && (!longest || column.longest_us > longest.longest_us)) longest = column;
   const parts = PARTS.map(([name]) => total(columns, name)), all = parts.reduce((a, b) => a + b, 0);
   write($("s-steps"), count
-    ? `${number(count)} in a minute, mean ${seconds(all / count / 1e6)}, longest ${seconds(longest.longest_us / 1e6)} (step ${longest.longest_step})` : "none");
+    ? `${number(count)} in a minute, mean ${seconds(all / count / 1e6)}, longest ${seconds(longest.longest_us / 1e6)} (step ${longest.longest_step}), forward pass ${(100 * total(columns, "forward_us") / all).toFixed(1)} %` : "none");
   legend("l-steps", [
     ...PARTS.map(([, colour, text], place) => [colour, all ? `${text} ${(100 * parts[place] / all).toFixed(1)} %` : text]),
     ["var(--ink)", "longest"],

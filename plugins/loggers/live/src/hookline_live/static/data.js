@@ -3,7 +3,8 @@
 export const COLUMN = 250;
 export const WINDOW = 60000;
 const BINS = 12, FIRST_BIN = 1e-4;
-const SUMS = ["steps", "schedule_us", "forward_us", "execute_us", "update_us", "prefill",
+const SUMS = ["steps", "plan_us", "fixed_us", "prompts_us", "decodes_us",
+  "slower_us", "forward_us", "prefill",
   "decode", "preempted", "finished", "drafted", "accepted", "loads", "loaded", "load_us",
   "prompt", "cached"];
 const STATE = ["running", "waiting", "used", "reusable"];

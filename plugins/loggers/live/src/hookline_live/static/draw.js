@@ -7,8 +7,8 @@ export const PHASES = {
   prefill: ["#0072b2", "prefill"], decode: ["#56b4e9", "decode"], preempted: ["#e69f00", "preempted"],
 };
 export const PARTS = [
-  ["schedule_us", "#e69f00", "schedule"], ["forward_us", "#0072b2", "forward pass"],
-  ["execute_us", "#56b4e9", "sampling and rest"], ["update_us", "#009e73", "update"],
+  ["plan_us", "#e69f00", "planning"], ["fixed_us", "#9aa3ab", "fixed cost"], ["prompts_us", "#0072b2", "prompts"],
+  ["decodes_us", "#56b4e9", "decoding"], ["slower_us", "#d55e00", "slower than explained"],
 ];
 export const OWNERS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a900", "#7a6fd0"];
 export const OBSTACLES = {
