@@ -20,7 +20,7 @@ ANSWER_SECONDS = 60.0
 _SWITCHES = (
     *("--remote-debugging-port=0", "--no-sandbox", "--disable-gpu", "--mute-audio"),
     *("--no-first-run", "--disable-dev-shm-usage", "--disable-background-networking"),
-    *("--hide-scrollbars", "--force-color-profile=srgb"),
+    *("--hide-scrollbars", "--force-color-profile=srgb", "--disable-lcd-text"),
 )
 
 
