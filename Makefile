@@ -23,6 +23,9 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # pip would remove what `hookline` had before it was divided after it has installed the parts.
 UNINSTALL := $(BIN)/python -m pip uninstall -qq --yes --disable-pip-version-check
+# Programs of Debian's packages, for tests.
+PROGRAMS := sh tools/fetch_program.sh $(VENV)/prometheus prometheus prometheus; \
+    sh tools/fetch_program.sh $(VENV)/chromium chromium-headless-shell chromium-headless-shell
 # The settings of the shipped heads.
 TRAINING_medusa := --tokens 1000000 --row-tokens 256 \
     --training-config '{"num_layers": 4, "own_output": false, "epochs": 8}'
@@ -34,7 +37,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg ray test test-folder test-rest test-isa test-all lint types imports bench bench-compare soak fuzz fuzz-api demo-model demo-heads clean
+.PHONY: help serve disagg ray test test-folder test-rest test-isa test-all lint types imports programs bench bench-compare soak fuzz fuzz-api demo-model demo-heads clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +82,9 @@ types: $(VENV)/installed-dev  ## Check the types
 
 imports: $(VENV)/installed-dev  ## Check which package imports which
 	PYTHONPATH=plugins/scale/ray/src $(BIN)/lint-imports
+
+programs: $(VENV)/installed  ## Fetch Prometheus and Chromium for tests, if they are missing
+	@$(PROGRAMS)
 
 bench: $(VENV)/installed-dev  ## Run the benchmarks
 	@$(BIN)/python benchmarks/run.py $(ARGS)
@@ -125,6 +131,5 @@ $(VENV)/installed-ray: $(VENV)/installed $(RAY_PROJECT)
 
 $(VENV)/installed-dev: $(VENV)/installed $(DEV_PROJECTS)
 	@$(INSTALL) --constraint constraints.txt --group dev $(call EDITABLE,$(DEV_PROJECTS))
-	@sh tools/fetch_program.sh $(VENV)/prometheus prometheus prometheus
-	@sh tools/fetch_program.sh $(VENV)/chromium chromium-headless-shell chromium-headless-shell
+	@$(PROGRAMS)
 	@touch $@

@@ -3,7 +3,7 @@
 usage: python benchmarks/dashboard_coverage.py [--folder tests/dashboards/expressions]
                                                [--patience 45] [--reasons]
 
-Needs `prometheus`, on PATH or where tools/fetch_program.sh puts it. It scrapes two
+Needs `prometheus`, on PATH or where `make programs` puts it. It scrapes two
 servers of the demo model under load; all expressions of the folder's lists are then
 queried. Prints a table: dashboard × expressions × data.
 """
@@ -16,7 +16,8 @@ from pathlib import Path
 from hookline_testing.dashboard_coverage import cover, reasons, table
 from hookline_testing.dashboard_expressions import read_dashboards
 from hookline_testing.dashboard_load import loaded_pods, nap, scrape_config
-from hookline_testing.prometheus_process import find_program, scraping
+from hookline_testing.debian_programs import find_program
+from hookline_testing.prometheus_process import scraping
 
 LISTS = Path(__file__).parents[1] / "tests" / "dashboards" / "expressions"
 
@@ -31,7 +32,7 @@ def main() -> None:
     options = parser.parse_args()
     program = find_program("prometheus")
     if program is None:
-        sys.exit("There is no prometheus; tools/fetch_program.sh gets it.")
+        sys.exit("There is no prometheus; `make programs` gets it.")
     dashboards = read_dashboards(options.folder)
     with (
         tempfile.TemporaryDirectory() as folder,

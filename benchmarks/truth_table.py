@@ -4,7 +4,7 @@ usage: python benchmarks/truth_table.py [--requests 300] [--request-rate 100]
                                         [--seats 4] [--native]
                                         [-- OPTIONS OF hookline serve]
 
-Needs `prometheus`, on PATH or where tools/fetch_program.sh puts it. Clients stream
+Needs `prometheus`, on PATH or where `make programs` puts it. Clients stream
 completions from a fresh server that a real Prometheus scrapes four times a second;
 prompts share a prefix, and more requests arrive than run at once. Prints a table in
 Markdown. The client's queue time is inferred: with S seats and first come, first
@@ -33,7 +33,8 @@ from truth_panels import PANELS, Panel, Seen
 from hookline_bench.client import ENDPOINTS, Backend, Client, Endpoint
 from hookline_bench.load import drive, open_session
 from hookline_bench.random_prompts import Prompt
-from hookline_testing.prometheus_process import Prometheus, find_program, scraping
+from hookline_testing.debian_programs import find_program
+from hookline_testing.prometheus_process import Prometheus, scraping
 from hookline_testing.server_process import serving
 
 SCRAPE_SECONDS = 0.25
@@ -169,7 +170,7 @@ def main() -> None:
     options = parser.parse_args()
     program = find_program("prometheus")
     if program is None:
-        sys.exit("There is no prometheus; tools/fetch_program.sh gets it.")
+        sys.exit("There is no prometheus; `make programs` gets it.")
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(
             program,

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Puts a program of a Debian package, with all that it needs and this machine lacks, into
 # FOLDER, without root and without a service, for tests. If that is impossible, it prints
-# the reason and exits with 0; these tests are then skipped.
+# the reason and exits with 0; if that is because no server of packages answers, the
+# reason is in FOLDER.unreachable as well, and tests are skipped with it.
 # Usage: fetch_program.sh FOLDER PACKAGE PROGRAM [ARGUMENT-THAT-TRIES-IT]
 set -u
 
@@ -12,6 +13,13 @@ give_up() {
     exit 0
 }
 
+give_up_for_now() {
+    reason="$1: $(grep -m 1 . "$work/errors" || echo "it took too long")"
+    echo "$reason" >"$folder.unreachable"
+    give_up "$reason"
+}
+
+rm -f "$folder.unreachable"
 if command -v "$program" >/dev/null; then
     echo "$program is at $(command -v "$program")."
     exit 0
@@ -29,7 +37,7 @@ mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/packages"
 
 # Lists and cache of its own, so that neither root nor a lock is needed.
 apt() {
-    apt-get -qq \
+    timeout 240 apt-get -qq \
         -o Dir::State::Lists="$work/lists" \
         -o Dir::Cache="$work/cache" \
         -o APT::Sandbox::User="$(id -un)" \
@@ -40,12 +48,13 @@ apt() {
         "$@" 2>"$work/errors"
 }
 
-apt update || give_up "apt-get update failed: $(head -n 1 "$work/errors")"
-needed=$(apt install --simulate --no-install-recommends "$package" |
-    sed -n 's/^Inst \([^ ]*\).*/\1/p')
+apt update || give_up_for_now "apt-get update failed"
+simulated=$(apt install --simulate --no-install-recommends "$package") ||
+    give_up "apt-get cannot install it: $(head -n 1 "$work/errors")"
+needed=$(echo "$simulated" | sed -n 's/^Inst \([^ ]*\).*/\1/p')
 # shellcheck disable=SC2086 # names of packages
 (cd "$work/packages" && apt download ${needed:-$package}) ||
-    give_up "apt-get download failed: $(head -n 1 "$work/errors")"
+    give_up_for_now "apt-get download failed"
 for each in "$work"/packages/*.deb; do
     dpkg -x "$each" "$work/tree" || give_up "dpkg failed"
 done

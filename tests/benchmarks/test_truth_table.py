@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from truth_table import measure
 
+from hookline_testing.debian_programs import needed_program
 from hookline_testing.essential import essential
-from hookline_testing.prometheus_process import find_program
 
 SAMPLING_TOLERANCE = 0.15
 """Of gauges: the ends of a run of twelve seconds fall between two scrapes."""
@@ -26,9 +26,7 @@ def test_panels_say_what_the_client_measured(
     server and back, which is short beside simulated steps of 20 ms and a long queue.
     So do quantiles of native histograms.
     """
-    program = find_program("prometheus")
-    if program is None:
-        pytest.skip("no prometheus on PATH; tools/fetch_program.sh gets it")
+    program = needed_program("prometheus")
 
     rows = measure(
         program,

@@ -10,9 +10,7 @@ from hookline_testing.client_environments import ClientEnvironments, NotInstalle
 from hookline_testing.client_programs import Outcome, run_program
 from hookline_testing.client_server import client_server
 from hookline_testing.client_suite import ROOT, Client
-
-MUST_INSTALL = "HOOKLINE_MUST_INSTALL_CLIENTS"
-"""Set where a client that cannot be installed is a failure, as in CI."""
+from hookline_testing.debian_programs import MUST_INSTALL
 
 
 @pytest.fixture(scope="session")

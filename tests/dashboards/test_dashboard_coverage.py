@@ -7,7 +7,8 @@ import pytest
 from hookline_testing.dashboard_coverage import cover, reasons, table
 from hookline_testing.dashboard_expressions import read_dashboards
 from hookline_testing.dashboard_load import loaded_pods, nap, scrape_config
-from hookline_testing.prometheus_process import find_program, scraping
+from hookline_testing.debian_programs import needed_program
+from hookline_testing.prometheus_process import scraping
 
 LISTS = Path(__file__).parent / "expressions"
 
@@ -15,9 +16,7 @@ LISTS = Path(__file__).parent / "expressions"
 @pytest.mark.slow
 def test_every_expression_has_data_or_a_reason(tmp_path: Path) -> None:
     """Expressions that can have data have it; the reasons of the others are true."""
-    program = find_program("prometheus")
-    if program is None:
-        pytest.skip("no prometheus on PATH; tools/fetch_program.sh gets it")
+    program = needed_program("prometheus")
 
     with (
         loaded_pods() as pods,

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hookline_testing.chromium import PROGRAM
+from hookline_testing.debian_programs import needed_program
 from hookline_testing.staged_engine import StagedEngine
 
 
@@ -13,6 +15,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which the folder of rings is made."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def chromium() -> None:
+    """Chromium is here, or the test is skipped, or has failed, as is fit."""
+    needed_program(PROGRAM)
 
 
 @pytest.fixture

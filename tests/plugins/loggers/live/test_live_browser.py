@@ -11,16 +11,11 @@ from aiohttp.web import Application, Request
 
 from hookline_live.logger import LiveView
 from hookline_server.settings import ServerSettings
-from hookline_testing.chromium import Page, browsing, find_chromium
+from hookline_testing.chromium import Page, browsing
 from hookline_testing.scripted_server import FakeEngine, client_of
 from hookline_testing.staged_engine import StagedEngine
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        find_chromium() is None, reason="no Chromium; tools/fetch_program.sh gets it"
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("chromium")]
 KEY = "a-key-of-this-test"
 HOSTILE = "<img src=x onerror=\"document.title='pwned'\">\u202e"
 
@@ -79,7 +74,8 @@ async def test_every_panel_shows_the_engine(folder: Path) -> None:
         assert "≤ 12 ms" in await shown(page, "t-itl")
         assert await shown(page, "s-requests") == "1 queued, 2 decode, 1 ended"
         assert (await shown(page, "s-steps")).startswith("11 in a minute, mean 10 ms")
-        assert "forward pass 100.0 %" in await shown(page, "l-steps")
+        assert (await shown(page, "s-steps")).endswith("forward pass 100.0 %")
+        assert "prompts 27.1 % decoding 72.9 %" in await shown(page, "l-steps")
         assert (await shown(page, "s-latency")).startswith("3 in a minute: p50 ≤ 12 ms")
         assert await shown(page, "s-queue") == "1 wait, the first for 70 ms"
         assert await shown(page, "obstacle") == "batch slots"

@@ -68,6 +68,8 @@ def test_frame_tells_what_the_engine_did(staged: StagedEngine) -> None:
     assert sum(column.tenants.get("red", 0) for column in frame.columns) == 4
     assert sum(column.tenants.get("blue", 0) for column in frame.columns) == 8
     assert total(frame, "forward_us") == 9 * 10_000
+    computed = ("fixed_us", "prompts_us", "decodes_us", "slower_us")
+    assert sum(total(frame, name) for name in computed) == 9 * 10_000
     assert total(frame, "longest_step") > 0
     assert (frame.running, frame.waiting, frame.used) == (0, 0, 0)
     assert frame.cells == [-1, 64]

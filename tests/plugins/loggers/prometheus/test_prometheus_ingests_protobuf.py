@@ -18,22 +18,22 @@ from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics import HistogramValue, Kind
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.options import Options
+from hookline_testing.debian_programs import needed_program
 from hookline_testing.own_time import Deadline
 from hookline_testing.payloads import FACTS, make_started, make_step
-from hookline_testing.prometheus_process import Prometheus, find_program, scraping
+from hookline_testing.prometheus_process import Prometheus, scraping
 
 Feed = Callable[[PrometheusLogger], None]
 MakeLogger = Callable[..., PrometheusLogger]
 
-PROGRAM = find_program("prometheus")
 FEATURE = "--enable-feature=native-histograms"
 """With it Prometheus prefers protobuf, and takes native histograms."""
 
 pytestmark = pytest.mark.slow
 
 
-def version() -> tuple[int, ...]:
-    command = [str(PROGRAM), "--version"]
+def version(program: Path) -> tuple[int, ...]:
+    command = [str(program), "--version"]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found = re.search(r"version (\d+)\.(\d+)", told)
     assert found is not None, told
@@ -72,14 +72,15 @@ def served(logger: PrometheusLogger) -> Iterator[int]:
 @contextmanager
 def scraped(logger: PrometheusLogger, folder: Path) -> Iterator[Prometheus]:
     """Runs a Prometheus that has scraped the logger's page."""
-    if PROGRAM is None or not (2, 40) <= version() < (3, 9):
+    program = needed_program("prometheus")
+    if not (2, 40) <= version(program) < (3, 9):
         pytest.skip("needs a Prometheus with the feature, 2.40 to 3.8")
     with served(logger) as port:
         target = {"targets": [f"127.0.0.1:{port}"]}
         # The interval is a scrape's limit, too; a busy machine may take seconds.
         job = {"job_name": "page", "scrape_interval": "5s", "static_configs": [target]}
         config = {"scrape_configs": [job]}
-        with scraping(PROGRAM, folder, config, FEATURE) as prometheus:
+        with scraping(program, folder, config, FEATURE) as prometheus:
             deadline = Deadline(60)
             while (up := prometheus.values("up")) != [1.0]:
                 assert deadline.is_ahead, f"up is {up}, not [1.0]"

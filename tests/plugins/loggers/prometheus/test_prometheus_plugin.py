@@ -1,11 +1,7 @@
 """The prometheus plugin as Hookline meets it."""
 
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pluggy
 import pytest
@@ -22,14 +18,12 @@ from hookline_metrics.config import MetricsConfig
 from hookline_prometheus import PrometheusLogger, create_stat_logger
 from hookline_prometheus.options import HELP, Options
 from hookline_testing.collected_routes import CollectedRoutes
+from hookline_testing.debian_programs import needed_program
 from hookline_testing.logger_plugins import DeclaredOptions, assert_hooks_exist
 from hookline_testing.payloads import RECORD, make_started, make_state, make_step
 
 MakeLogger = Callable[..., PrometheusLogger]
 Feed = Callable[[PrometheusLogger], None]
-
-UNPACKED = Path(sys.prefix) / "prometheus" / "usr" / "bin"
-PROMTOOL = shutil.which("promtool", path=f"{os.environ['PATH']}{os.pathsep}{UNPACKED}")
 
 FACTOR = "prometheus.native_histogram_bucket_factor"
 MOST = "prometheus.native_histogram_max_buckets"
@@ -213,10 +207,10 @@ def test_invalid_configuration_is_refused() -> None:
 
 def complaints(logger: PrometheusLogger) -> set[str]:
     """What `promtool check metrics` says about the logger's page."""
-    assert PROMTOOL is not None
+    promtool = needed_program("promtool")
     page = logger.page(PageRequest(headers={}, query={})).body
     checked = subprocess.run(
-        [PROMTOOL, "check", "metrics"], input=page, capture_output=True, check=False
+        [promtool, "check", "metrics"], input=page, capture_output=True, check=False
     )
     assert checked.returncode in {0, 3}, checked.stderr
     return {
@@ -225,7 +219,6 @@ def complaints(logger: PrometheusLogger) -> set[str]:
     }
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
 @pytest.mark.parametrize("dialects", [*((each,) for each in DIALECTS), DIALECTS])
 def test_pages_pass_promtool(
     make_logger: MakeLogger, feed: Feed, dialects: tuple[str, ...]

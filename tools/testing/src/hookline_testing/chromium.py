@@ -4,9 +4,7 @@ import asyncio
 import base64
 import json
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,26 +12,16 @@ from typing import Any
 
 import aiohttp
 
-PROGRAM = "chromium-headless-shell"
-UNPACKED = Path(sys.prefix) / "chromium" / "usr"
-"""Where tools/fetch_program.sh puts Debian's program in a virtual environment."""
+from hookline_testing.debian_programs import UNPACKED, find_program
 
+PROGRAM = "chromium-headless-shell"
 START_SECONDS = 90.0
 ANSWER_SECONDS = 60.0
 _SWITCHES = (
     *("--remote-debugging-port=0", "--no-sandbox", "--disable-gpu", "--mute-audio"),
     *("--no-first-run", "--disable-dev-shm-usage", "--disable-background-networking"),
-    *("--hide-scrollbars", "--force-color-profile=srgb"),
+    *("--hide-scrollbars", "--force-color-profile=srgb", "--disable-lcd-text"),
 )
-
-
-def find_chromium() -> Path | None:
-    """Finds the program on PATH or in the virtual environment."""
-    unpacked = UNPACKED / "lib" / "chromium" / PROGRAM
-    if unpacked.exists():
-        return unpacked
-    found = shutil.which(PROGRAM) or shutil.which("chromium")
-    return None if found is None else Path(found)
 
 
 class Page:
@@ -150,11 +138,12 @@ async def browsing(
         height: Of the page.
         is_phone: Whether the page is to think that it is on a phone.
     """
-    program = find_chromium()
+    program = find_program(PROGRAM)
     assert program is not None, "there is no Chromium"
-    libraries = os.pathsep.join(
-        str(each) for each in UNPACKED.glob("lib/**") if each.is_dir()
-    )
+    # Unpacked, it is in usr/lib/chromium, beside the libraries that it needs.
+    is_unpacked = program.is_relative_to(UNPACKED)
+    folders = program.parents[1].glob("**") if is_unpacked else ()
+    libraries = os.pathsep.join(str(each) for each in folders if each.is_dir())
     started = subprocess.Popen(  # noqa: ASYNC220, S603
         [str(program), *_SWITCHES, f"--user-data-dir={folder}"],
         env={**os.environ, "LD_LIBRARY_PATH": libraries, "HOME": str(folder)},

@@ -2,11 +2,8 @@
 
 import json
 import math
-import os
 import re
-import shutil
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.parse
@@ -21,8 +18,6 @@ import yaml
 from hookline_testing.own_time import Deadline
 
 START_SECONDS = 90.0
-UNPACKED = Path(sys.prefix) / "prometheus" / "usr" / "bin"
-"""Where tools/fetch_program.sh puts Debian's programs in a virtual environment."""
 
 
 class Prometheus:
@@ -68,13 +63,6 @@ class Prometheus:
             with error:
                 raise AssertionError(f"{path}: {error.read().decode()}") from error
         return answer["data"]
-
-
-def find_program(name: str) -> Path | None:
-    """Finds `prometheus` or `promtool` on PATH or in the virtual environment."""
-    path = os.pathsep.join((os.environ.get("PATH", ""), str(UNPACKED)))
-    found = shutil.which(name, path=path)
-    return None if found is None else Path(found)
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from hookline.clock import NANOSECONDS
 from hookline_insight.account import Cause
-from hookline_insight.costs import NOISE, FittedCosts, StepSize
 from hookline_recording import RecordedStep
+from hookline_recording.costs import FittedCosts, StepSize
 from hookline_recording.schema import Planned
 
 MOST_HOLDERS = 8
@@ -111,12 +111,12 @@ def weights(
     rest = duration - taken
     if taken:
         rows.append(Weight(Cause.CPU, taken, None, 0))
-    if rest > NOISE * expected:
+    scale, slower = costs.divided(expected, rest)
+    if slower:
         is_compiling = step.computed is not None and step.computed.kernels_compiling
         slow = Cause.COMPILING if is_compiling else Cause.UNEXPLAINED
-        rows.append(Weight(slow, rest - expected, None, 0))
-    elif expected > 0:
-        scale = rest / expected
+        rows.append(Weight(slow, slower, None, 0))
+    else:
         rows = [
             row if row.cause is Cause.CPU else row._replace(weight=row.weight * scale)
             for row in rows

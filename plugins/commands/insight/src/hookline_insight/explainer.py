@@ -8,12 +8,12 @@ from itertools import pairwise
 from hookline_insight.account import Account, Cause, Piece, Share
 from hookline_insight.activity import Activities, Activity, Span
 from hookline_insight.company import most, size_of, weights
-from hookline_insight.costs import FittedCosts, apportion
 from hookline_insight.lives import Lives, State
 from hookline_insight.taken_time import taken_times
 from hookline_insight.waits import Obstructions, divided
 from hookline_metrics.slo import Phase
 from hookline_recording import RecordedStep, Recording
+from hookline_recording.costs import FittedCosts, apportion
 
 
 class Explainer:

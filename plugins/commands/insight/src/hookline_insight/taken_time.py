@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from hookline_insight.company import size_of
-from hookline_insight.costs import FittedCosts
 from hookline_recording import RecordedStep
+from hookline_recording.costs import FittedCosts
 
 
 def taken_times(

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from hookline.clock import NANOSECONDS
 from hookline_insight.activity import Activity
 from hookline_insight.company import HeldBlocks, prefills
-from hookline_insight.costs import apportion
 from hookline_insight.explainer import Explainer
 from hookline_insight.lives import PREEMPTED, QUEUE
 from hookline_insight.wording import safe
 from hookline_recording import RecordedRequest, RecordedStep
+from hookline_recording.costs import apportion
 
 MOST_NAMES = 20
 """So many eaters are told by name; all others together are one."""

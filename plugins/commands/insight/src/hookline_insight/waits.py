@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from hookline_insight.account import Cause, Share
 from hookline_insight.company import HeldBlocks, Holders, most
-from hookline_insight.costs import apportion
 from hookline_recording import RecordedStep, Recording
+from hookline_recording.costs import apportion
 
 
 class Obstruction(NamedTuple):

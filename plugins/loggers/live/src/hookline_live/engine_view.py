@@ -5,8 +5,10 @@ from typing import assert_never
 
 from hookline_live.blocks import BlockMap
 from hookline_live.columns import MOST_TENANTS, Columns
+from hookline_live.costs import Costs
 from hookline_live.frame import EngineFrame, TenantState
 from hookline_live.requests import Request, Requests
+from hookline_recording.costs import StepSize
 from hookline_recording.front_end_schema import Answered, Served
 from hookline_recording.schema import (
     OBSTACLES,
@@ -46,6 +48,7 @@ class EngineView:
         self._plans: dict[int, tuple[tuple[int, ...], Planned]] = {}
         self._ids: tuple[int, ...] = ()
         self._last_plan = 0
+        self._costs = Costs()
         self._state: Published | None = None
         self._obstacle = 0
         self._failure: str | None = None
@@ -83,6 +86,7 @@ class EngineView:
         """Forgets what happened, but not how it is."""
         self._requests.settle()
         self._requests.forget_ended()
+        self._costs.share_out()
         self._columns.pop()
 
     def frame(self, wall: int, most_rows: int) -> EngineFrame:
@@ -94,6 +98,7 @@ class EngineView:
                 and took longest come first.
         """
         self._requests.settle()
+        self._costs.share_out()
         header, state = self.header, self._state
         known = list(self._requests.known.values())
         changed = [each for each in known if each.has_changed]
@@ -185,13 +190,14 @@ class EngineView:
         now = self._columns.now
         execute = computed.at - plan.at - output.waited_ns
         forward = min(computed.forward_ns, execute)
-        schedule = plan.at - output.started_at
+        planning = plan.at - output.started_at + output.updated_ns
         now.steps += 1
-        now.schedule_us += schedule // 1000
+        now.plan_us += planning // 1000
         now.forward_us += forward // 1000
-        now.execute_us += (execute - forward) // 1000
-        now.update_us += output.updated_ns // 1000
-        took = (schedule + execute + output.updated_ns) // 1000
+        decodes = max(0, len(ids) - plan.prefill_requests)
+        size = StepSize(decodes, plan.prefill_tokens)
+        self._costs.computed(now, size, execute)
+        took = (planning + execute) // 1000
         if took >= now.longest_us:
             now.longest_us, now.longest_step = took, step
         tokens = len(ids) if plan.num_tokens is None else sum(plan.num_tokens)

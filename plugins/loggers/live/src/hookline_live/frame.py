@@ -25,10 +25,12 @@ class Column(msgspec.Struct, omit_defaults=True):
     Attributes:
         number: Its begin on the wall clock, in columns since the epoch.
         steps: Number of steps.
-        schedule_us: Time of planning them.
+        plan_us: Time of planning them, and of updating after them.
+        fixed_us: Of the time of computing them, what any step costs.
+        prompts_us: What prompts cost.
+        decodes_us: What other tokens cost.
+        slower_us: What their work does not explain.
         forward_us: Time of their forward passes; 0 if not measured.
-        execute_us: Rest of the time of computing them.
-        update_us: Time of updating after them.
         longest_us: The longest of them, from planning to update, and its number:
         longest_step: 0 if there is none.
         prefill: Prompt tokens computed, recomputed ones included.
@@ -53,10 +55,12 @@ class Column(msgspec.Struct, omit_defaults=True):
 
     number: int
     steps: int = 0
-    schedule_us: int = 0
+    plan_us: int = 0
+    fixed_us: int = 0
+    prompts_us: int = 0
+    decodes_us: int = 0
+    slower_us: int = 0
     forward_us: int = 0
-    execute_us: int = 0
-    update_us: int = 0
     longest_us: int = 0
     longest_step: int = 0
     prefill: int = 0

@@ -4,22 +4,19 @@ import mmap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-from zlib import crc32
 
+from hookline_recording.frames import MARK_BYTES, frame_at
 from hookline_recording.reading import read_header
 from hookline_recording.recording import EngineState
 from hookline_recording.schema import (
     FRAME,
     HEADER_BYTES,
-    MARK,
-    MOST_RECORD_BYTES,
     STATE,
     STATE_AT,
     Record,
     decoded,
 )
 
-_MARK = MARK.to_bytes(2, "little")
 _SAMPLES = 64
 """Places of a ring that are looked at to find a moment."""
 _GLANCE = 4096
@@ -102,8 +99,8 @@ class RingTail:
     def _body(self) -> bytes | None:
         """Returns the next record's bytes, if they are there."""
         for position in (self._position, HEADER_BYTES):  # it may go on at the begin
-            found = self._frame(position)
-            if found is not None and found[0] == self._next:
+            found = frame_at(self._map, position)
+            if isinstance(found, tuple) and found[0] == self._next:
                 self._next += 1
                 self._position = position + FRAME.size + len(found[1])
                 return found[1]
@@ -117,18 +114,6 @@ class RingTail:
             self.lost += oldest.number - self._next
             self._position, self._next = oldest.position, oldest.number
 
-    def _frame(self, position: int) -> tuple[int, bytes] | None:
-        """Returns number and body of a whole frame."""
-        begin = position + FRAME.size
-        if begin > len(self._map):
-            return None
-        mark, length, number, checksum = FRAME.unpack_from(self._map, position)
-        if mark != MARK or length > MOST_RECORD_BYTES:
-            return None
-        body = self._map[begin : begin + length]
-        is_whole = len(body) == length and crc32(body, number & 0xFFFFFFFF) == checksum
-        return (number, body) if is_whole else None
-
     def _sampled(self) -> Iterator[_Place]:
         """Yields the first whole frame after each of some places."""
         size = len(self._map)
@@ -137,11 +122,11 @@ class RingTail:
             if not self._map[start : start + _GLANCE].strip(b"\0"):
                 continue  # it was never written
             part = self._map[start : start + step]
-            offset = part.find(_MARK)
+            offset = part.find(MARK_BYTES)
             while offset >= 0:
-                found = self._frame(start + offset)
-                record = None if found is None else decoded(found[1])
-                if found is not None and record is not None:
+                found = frame_at(self._map, start + offset)
+                record = decoded(found[1]) if isinstance(found, tuple) else None
+                if isinstance(found, tuple) and record is not None:
                     yield _Place(found[0], start + offset, record.at)
                     break
-                offset = part.find(_MARK, offset + 1)
+                offset = part.find(MARK_BYTES, offset + 1)

@@ -11,11 +11,11 @@ import msgspec
 from hookline_insight.account import Cause, Piece
 from hookline_insight.activity import Activity, Span
 from hookline_insight.company import prefills, size_of, weights
-from hookline_insight.costs import FittedCosts, apportion
 from hookline_insight.explainer import Explainer
 from hookline_insight.lives import Lives
 from hookline_metrics.slo import Phase
 from hookline_recording import EngineState, RecordedRequest, RecordedStep, Recording
+from hookline_recording.costs import FittedCosts, apportion
 from hookline_recording.front_end_schema import Answered
 from hookline_recording.recording import take_requests
 from hookline_recording.schema import Planned, Record

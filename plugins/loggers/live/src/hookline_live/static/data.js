@@ -3,7 +3,8 @@
 export const COLUMN = 250;
 export const WINDOW = 60000;
 const BINS = 12, FIRST_BIN = 1e-4;
-const SUMS = ["steps", "schedule_us", "forward_us", "execute_us", "update_us", "prefill",
+const SUMS = ["steps", "plan_us", "fixed_us", "prompts_us", "decodes_us",
+  "slower_us", "forward_us", "prefill",
   "decode", "preempted", "finished", "drafted", "accepted", "loads", "loaded", "load_us",
   "prompt", "cached"];
 const STATE = ["running", "waiting", "used", "reusable"];
@@ -52,7 +53,7 @@ export class Data {
     kept.now = engine;
     for (const column of engine.columns || []) {
       const before = kept.columns.get(column.number);
-      kept.columns.set(column.number, before ? added(before, column) : column);
+      kept.columns.set(column.number, before ? joined(before, column) : column);
     }
     for (const row of engine.rows || []) {
       row.engine = engine.index;
@@ -78,7 +79,7 @@ export class Data {
     for (const engine of engines) {
       for (const [number, column] of engine.columns) {
         const before = columns.get(number);
-        columns.set(number, before ? added(before, column, true) : column);
+        columns.set(number, before ? joined(before, column, true) : column);
       }
     }
     const rows = engines.flatMap((engine) => [...engine.rows.values()]);
@@ -86,13 +87,14 @@ export class Data {
   }
 }
 
-function merged(a, b) {
-  const found = { ...a };
-  for (const [key, value] of Object.entries(b || {})) found[key] = (found[key] || 0) + value;
-  return found;
+// Adds up numbers by key. Tenants may be called `constructor`: what is added to is bare.
+export function added(...parts) {
+  const sum = Object.create(null);
+  for (const part of parts) for (const key in part) sum[key] = (sum[key] || 0) + part[key];
+  return sum;
 }
 
-function added(a, b, isAnother = false) {
+function joined(a, b, isAnother = false) {
   const sum = { ...a };
   for (const name of SUMS) if (b[name]) sum[name] = (sum[name] || 0) + b[name];
   for (const name of STATE) sum[name] = isAnother ? (a[name] || 0) + (b[name] || 0) : b[name] || 0;
@@ -100,11 +102,11 @@ function added(a, b, isAnother = false) {
     sum.longest_us = b.longest_us;
     sum.longest_step = b.longest_step;
   }
-  sum.obstacles = merged(a.obstacles, b.obstacles);
-  sum.tenants = merged(a.tenants, b.tenants);
+  sum.obstacles = added(a.obstacles, b.obstacles);
+  sum.tenants = added(a.tenants, b.tenants);
   sum.durations = { ...a.durations };
   for (const [kind, bins] of Object.entries(b.durations || {})) {
-    sum.durations[kind] = merged(sum.durations[kind], bins);
+    sum.durations[kind] = added(sum.durations[kind], bins);
   }
   return sum;
 }
@@ -115,17 +117,8 @@ export function total(columns, name) {
   return sum;
 }
 
-export function totals(columns, name) {
-  let sum = {};
-  for (const column of columns.values()) sum = merged(sum, column[name]);
-  return sum;
-}
-
-export function durations(columns, kind) {
-  let sum = {};
-  for (const column of columns.values()) sum = merged(sum, (column.durations || {})[kind]);
-  return sum;
-}
+export const totals = (columns, name) => added(...[...columns.values()].map((column) => column[name]));
+export const durations = (columns, kind) => added(...[...columns.values()].map((column) => column.durations?.[kind]));
 
 // Seconds at the end of a bin.
 export const secondsOf = (bin) => FIRST_BIN * 10 ** ((Number(bin) + 1) / BINS);
@@ -143,7 +136,8 @@ export function quantile(bins, share) {
   return null;
 }
 
-export const number = (value) => Math.round(value).toLocaleString("en").replace(/,/g, "\u202f");
+const grouped = new Intl.NumberFormat("en");
+export const number = (value) => grouped.format(Math.round(value)).replace(/,/g, "\u202f");
 export function seconds(value) {
   if (value === null || value === undefined) return "–";
   if (value < 0.0995) return `${(value * 1000).toPrecision(2)} ms`;

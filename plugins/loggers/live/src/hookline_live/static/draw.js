@@ -7,17 +7,26 @@ export const PHASES = {
   prefill: ["#0072b2", "prefill"], decode: ["#56b4e9", "decode"], preempted: ["#e69f00", "preempted"],
 };
 export const PARTS = [
-  ["schedule_us", "#e69f00", "schedule"], ["forward_us", "#0072b2", "forward pass"],
-  ["execute_us", "#56b4e9", "sampling and rest"], ["update_us", "#009e73", "update"],
+  ["plan_us", "#e69f00", "planning"], ["fixed_us", "#9aa3ab", "fixed cost"], ["prompts_us", "#0072b2", "prompts"],
+  ["decodes_us", "#56b4e9", "decoding"], ["slower_us", "#d55e00", "slower than explained"],
 ];
 export const OWNERS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a900", "#7a6fd0"];
 export const OBSTACLES = {
   token_budget: "#0072b2", batch_slots: "#56b4e9", kv_blocks: "#d55e00", share: "#cc79a7",
   gate: "#009e73", pipeline: "#e69f00", sleep: "#9aa3ab",
 };
-const LEFT = 104, RIGHT = 8, BOTTOM = 15, ROW = 12;
+const RIGHT = 8, BOTTOM = 15, ROW = 12;
 const SPANS = [6000, 12000, 18000, 30000];
 const FONT = '11px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
+
+// Those of the page, which its theme chooses.
+const colours = {};
+export function readColours() {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["ink", "soft", "line", "track", "panel", "warn", "accent"]) {
+    colours[name] = style.getPropertyValue(`--${name}`).trim();
+  }
+}
 
 function prepared(canvas) {
   const ratio = window.devicePixelRatio || 1;
@@ -30,9 +39,7 @@ function prepared(canvas) {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   context.font = FONT;
-  const style = getComputedStyle(document.documentElement);
-  const colour = (name) => style.getPropertyValue(name).trim();
-  return { context, width, height, ink: colour("--ink"), soft: colour("--soft"), line: colour("--line"), track: colour("--track"), panel: colour("--panel"), warn: colour("--warn"), accent: colour("--accent") };
+  return { context, width, height, left: width < 520 ? 80 : 104, ...colours };
 }
 
 function fitted(context, text, width) {
@@ -42,10 +49,11 @@ function fitted(context, text, width) {
   return `${shown}…`;
 }
 
-function timeAxis({ context, width, height, soft, line }, at, span = WINDOW) {
-  const x = (when) => LEFT + (width - LEFT - RIGHT) * (when - (at - span)) / span;
+function timeAxis({ context, width, height, left, soft, line }, at, span = WINDOW) {
+  const x = (when) => left + (width - left - RIGHT) * (when - (at - span)) / span;
+  const ticks = width < 520 ? 3 : 6;
   context.textBaseline = "alphabetic";
-  for (let second = 0; second <= span / 1000; second += span / 6000) {
+  for (let second = 0; second <= span / 1000; second += span / 1000 / ticks) {
     const where = Math.round(x(at - second * 1000)) + 0.5;
     context.strokeStyle = line;
     context.beginPath();
@@ -87,12 +95,12 @@ export function drawRequests(canvas, shown, at, selected) {
     context.fillStyle = row === selected ? pen.ink : pen.soft;
     context.textAlign = "left";
     context.textBaseline = "middle";
-    context.fillText(fitted(context, nameOf(row), LEFT - 8), 2, y + ROW / 2 + 0.5);
+    context.fillText(fitted(context, nameOf(row), pen.left - 8), 2, y + ROW / 2 + 0.5);
     row.phases.forEach(([phase, begin], place) => {
       if (!PHASES[phase]) return;
       const next = row.phases[place + 1];
-      const from = Math.max(LEFT, x(begin)), to = next ? x(next[1]) : x(at);
-      if (to <= LEFT) return;
+      const from = Math.max(pen.left, x(begin)), to = next ? x(next[1]) : x(at);
+      if (to <= pen.left) return;
       const thin = phase === "queued" || phase === "gated" || phase === "preempted";
       context.fillStyle = PHASES[phase][0];
       context.fillRect(from, y + (thin ? 5 : 2), Math.max(1, to - from), thin ? 3 : 8);
@@ -117,30 +125,30 @@ export function drawSteps(canvas, columns, at) {
   const x = timeAxis(pen, at);
   const all = [...columns.values()].filter((each) => each.steps);
   const mean = (each) => PARTS.reduce((sum, [name]) => sum + (each[name] || 0), 0) / each.steps;
-  const top = niceCeiling(1.25 * Math.max(100, ...all.map(mean)));
+  const top = niceCeiling(1.05 * Math.max(100, ...all.map(mean)));
   const bottom = height - BOTTOM, y = (us) => bottom - (bottom - 8) * Math.min(1, us / top);
   context.fillStyle = pen.soft;
   context.textAlign = "right";
   context.textBaseline = "middle";
   for (const share of [0.5, 1]) {
-    context.fillText(seconds(share * top / 1e6), LEFT - 6, y(share * top));
+    context.fillText(seconds(share * top / 1e6), pen.left - 6, y(share * top));
     context.strokeStyle = pen.line;
-    context.strokeRect(LEFT, Math.round(y(share * top)) + 0.5, width - LEFT - RIGHT, 0);
+    context.strokeRect(pen.left, Math.round(y(share * top)) + 0.5, width - pen.left - RIGHT, 0);
   }
-  const bar = Math.max(1, (width - LEFT - RIGHT) * COLUMN / WINDOW - 0.5);
+  const bar = Math.max(1, (width - pen.left - RIGHT) * COLUMN / WINDOW - 0.5);
   for (const each of all) {
-    const left = x(each.number * COLUMN);
-    if (left + bar < LEFT) continue;
-    let from = 0;
+    const from = x(each.number * COLUMN);
+    if (from + bar < pen.left) continue;
+    let sum = 0;
     for (const [name, colour] of PARTS) {
       const us = (each[name] || 0) / each.steps;
       context.fillStyle = colour;
-      context.fillRect(Math.max(LEFT, left), y(from + us), bar, y(from) - y(from + us));
-      from += us;
+      context.fillRect(Math.max(pen.left, from), y(sum + us), bar, y(sum) - y(sum + us));
+      sum += us;
     }
-    if (each.longest_us > 1.2 * from) {
+    if (each.longest_us > 1.2 * sum) {
       context.fillStyle = pen.ink;
-      context.fillRect(Math.max(LEFT, left), y(each.longest_us) - 1, bar, 2);
+      context.fillRect(Math.max(pen.left, from), y(each.longest_us) - 1, bar, 1);
     }
   }
 }
@@ -170,10 +178,10 @@ export function drawLatency(canvas, columns, kind, at, objective) {
   const y = (bin) => bottom - cell * (bin - low);
   for (const [key, count] of cells) {
     const [place, bin] = key.split(" ").map(Number);
-    const left = Math.max(LEFT, x(place * HEAT * COLUMN));
+    const from = Math.max(pen.left, x(place * HEAT * COLUMN));
     context.globalAlpha = 0.15 + 0.85 * Math.log1p(count) / Math.log1p(most);
     context.fillStyle = pen.accent;
-    context.fillRect(left, y(bin + 1), Math.max(0, Math.min(x((place + 1) * HEAT * COLUMN), width - RIGHT) - left - 0.5), cell - 0.5);
+    context.fillRect(from, y(bin + 1), Math.max(0, Math.min(x((place + 1) * HEAT * COLUMN), width - RIGHT) - from - 0.5), cell - 0.5);
   }
   context.globalAlpha = 1;
   context.textAlign = "right";
@@ -181,21 +189,21 @@ export function drawLatency(canvas, columns, kind, at, objective) {
   for (let bin = low; bin <= high; bin += 1) {
     if ((bin + 1) % 6) continue;
     context.fillStyle = pen.soft;
-    context.fillText(seconds(secondsOf(TALL * bin + TALL - 1)), LEFT - 6, y(bin + 1));
+    context.fillText(seconds(secondsOf(TALL * bin + TALL - 1)), pen.left - 6, y(bin + 1));
     context.fillStyle = pen.line;
-    context.fillRect(LEFT, y(bin + 1), width - LEFT - RIGHT, 1);
+    context.fillRect(pen.left, y(bin + 1), width - pen.left - RIGHT, 1);
   }
   if (objective) {
     const where = y(binAt(objective) / TALL);
     context.strokeStyle = context.fillStyle = pen.warn;
     context.setLineDash([5, 3]);
     context.beginPath();
-    context.moveTo(LEFT, where);
+    context.moveTo(pen.left, where);
     context.lineTo(width - RIGHT, where);
     context.stroke();
     context.setLineDash([]);
     context.textAlign = "left";
-    context.fillText(`objective ${seconds(objective)}`, LEFT + 4, where - 7);
+    context.fillText(`objective ${seconds(objective)}`, pen.left + 4, where - 7);
   }
 }
 

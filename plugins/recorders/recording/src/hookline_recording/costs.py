@@ -19,6 +19,22 @@ class StepSize(NamedTuple):
     prefill_tokens: int
 
 
+class StepParts(NamedTuple):
+    """What the time of a step went to, in ns.
+
+    Attributes:
+        fixed: What any step costs.
+        prompts: Tokens of prompts.
+        decodes: Requests that decode.
+        slower: What is beyond what its work explains.
+    """
+
+    fixed: float
+    prompts: float
+    decodes: float
+    slower: float
+
+
 class FittedCosts:
     """The cost model of the saturation signal, fitted to a whole recording.
 
@@ -42,6 +58,33 @@ class FittedCosts:
     def expected_ns(self, size: StepSize) -> float:
         """Returns what a step of that size takes."""
         return self.cost.seconds(*size) * NANOSECONDS
+
+    def divided(self, expected: float, duration: float) -> tuple[float, float]:
+        """Divides a step's duration into what its work explains, and the rest.
+
+        Args:
+            expected: What was expected of it, ns.
+            duration: What it took, ns.
+
+        Returns:
+            By what `expected` is to be multiplied, and how many ns are unexplained. An
+            ordinary step's are 0: its work took a little more or less than others'.
+        """
+        if duration > NOISE * expected:
+            return 1.0, duration - expected
+        return (duration / expected if expected > 0 else 1.0), 0.0
+
+    def parts(self, size: StepSize, duration: int) -> StepParts:
+        """Shares the duration of a step out; without a fit, by tokens."""
+        if not self.is_fitted:
+            each = duration / (sum(size) or 1)
+            prompts, decodes = each * size.prefill_tokens, each * size.decodes
+            return StepParts(0.0 if sum(size) else duration, prompts, decodes, 0.0)
+        scale, slower = self.divided(self.expected_ns(size), duration)
+        fixed, decode, prefill = (each * scale * NANOSECONDS for each in self.cost)
+        return StepParts(
+            fixed, prefill * size.prefill_tokens, decode * size.decodes, slower
+        )
 
 
 def _fit(
