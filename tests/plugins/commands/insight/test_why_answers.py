@@ -48,8 +48,9 @@ def test_states_of_a_request_are_told_apart(folder: Path) -> None:
     stage.add(0.1, 3, 16, 300).add(0.2, 4, 16, 3).add(0.2, 5, 16, 3)
     stage.at(0.5, Finish([5], Aborted("disconnect")))
 
-    explainer = stage.play(folder)
+    dead = stage.play(folder)
 
+    explainer = Explainer(dead.recording, dead.until)
     said = {
         number: answers(f"r-{number}", [explainer])[0].lines()[0]
         for number in range(1, 6)
@@ -59,6 +60,9 @@ def test_states_of_a_request_are_told_apart(folder: Path) -> None:
     assert "r-4 has not ended after" in said[4]
     assert "waiting for one of the 2 batch slots: r-" in said[4]
     assert said[5].startswith("r-5 was aborted after ")
+    (lost,) = answers("r-2", [dead])
+    assert lost.sentence.startswith("r-2 had not ended after ")
+    assert lost.fields()["state"] == "lost"
     assert not answers("r-6", [explainer])
     assert missing("r-6", [explainer]).endswith("has got a request of that id")
 
@@ -197,7 +201,7 @@ def test_a_hung_engine_is_explained(folder: Path) -> None:
     told = "\n".join(look(30))
     assert f"hangs in step {flying.number}" in told
     assert "r-1's next token; by its work it takes 11.0 ms" in told
-    assert "r-2, since" in told
+    assert "r-2, for" in told
     ended = standstill(explainer, is_live=False, now=0)
     assert ended.condition is Condition.KILLED
 
