@@ -139,10 +139,10 @@ def _evidence(explainer: Explainer) -> dict[str, str]:
     header, cost = explainer.recording.header, explainer.costs.cost
     waiting = max((each.waiting for each in explainer.recording.states), default=0)
     words = {
-        KV_SPACE: "up to {waiting} requests waited while others held up to {held} of "
+        KV_SPACE: "up to {requests} waited while others held up to {held} of "
         "{blocks} KV blocks",
-        SLOTS: "up to {waiting} requests waited while all {seqs} slots were taken",
-        BUDGET: "up to {waiting} requests waited for steps of at most {tokens} tokens",
+        SLOTS: "up to {requests} waited while all {seqs} slots were taken",
+        BUDGET: "up to {requests} waited for steps of at most {tokens} tokens",
         COMPUTE: "none waited, and prompt tokens took most of the steps' time, "
         "{prefill:.1f} µs each",
         BANDWIDTH: "none waited, and most of the steps' time went to what each of them "
@@ -151,7 +151,7 @@ def _evidence(explainer: Explainer) -> dict[str, str]:
         CLIENT: "it had no request, and the front end had none either",
     }
     facts = {
-        "waiting": waiting,
+        "requests": "1 request" if waiting == 1 else f"{waiting} requests",
         "held": _most_held(explainer),
         "blocks": header.num_kv_blocks,
         "seqs": header.max_num_seqs,
