@@ -18,6 +18,7 @@ from hookline_metrics.saturation.bound import (
     SLOTS,
     BoundTimes,
 )
+from hookline_metrics.saturation.costs import StepCost
 
 WORDS = {
     COMPUTE: "compute",
@@ -88,8 +89,7 @@ class Bound:
 
 def bound_of(explainer: Explainer) -> Bound:
     """Tells what bounds an engine, by all of a recording."""
-    times = BoundTimes(None)
-    steps, costs = explainer.steps, explainer.costs
+    steps, times = explainer.steps, BoundTimes(explainer.costs, None)
     prepared = _preparations(explainer)
     for span in explainer.activities:
         seconds = (span.end - span.begin) / NANOSECONDS
@@ -100,7 +100,7 @@ def bound_of(explainer: Explainer) -> Bound:
             times.add_idle(seconds, overlap / NANOSECONDS)
         elif span.step is not None:
             step = steps[span.step]
-            times.add_step(seconds, step.obstacle, *size_of(step), costs.cost)
+            times.add_step(seconds, step.obstacle, *size_of(step))
     return Bound(times.seconds, _evidence(explainer))
 
 
@@ -136,31 +136,41 @@ def _overlap(intervals: list[tuple[int, int]], begin: int, end: int) -> int:
 
 def _evidence(explainer: Explainer) -> dict[str, str]:
     """Says what shows each limit."""
-    header, cost = explainer.recording.header, explainer.costs.cost
-    waiting = max((each.waiting for each in explainer.recording.states), default=0)
-    words = {
-        KV_SPACE: "up to {requests} waited while others held up to {held} of "
-        "{blocks} KV blocks",
-        SLOTS: "up to {requests} waited while all {seqs} slots were taken",
-        BUDGET: "up to {requests} waited for steps of at most {tokens} tokens",
-        COMPUTE: "none waited, and prompt tokens took most of the steps' time, "
-        "{prefill:.1f} µs each",
-        BANDWIDTH: "none waited, and most of the steps' time went to what each of them "
-        "reads: {fixed:.2f} ms a step and {decode:.2f} ms a request",
-        FRONT_END: "it had no request while the front end prepared some",
-        CLIENT: "it had no request, and the front end had none either",
+    header = explainer.recording.header
+    most = max((each.waiting for each in explainer.recording.states), default=0)
+    waited = f"up to {most} request{'' if most == 1 else 's'} waited"
+    held, blocks = _most_held(explainer), header.num_kv_blocks
+    seqs, tokens = header.max_num_seqs, header.max_num_batched_tokens
+    cost = explainer.costs.cost
+    return {
+        KV_SPACE: f"{waited} while others held up to {held} of {blocks} KV blocks",
+        SLOTS: f"{waited} while all {seqs} slots were taken",
+        BUDGET: f"{waited} for steps of at most {tokens} tokens",
+        **{name: device_evidence(name, cost) for name in _WITHOUT_WAITS},
     }
-    facts = {
-        "requests": "1 request" if waiting == 1 else f"{waiting} requests",
-        "held": _most_held(explainer),
-        "blocks": header.num_kv_blocks,
-        "seqs": header.max_num_seqs,
-        "tokens": header.max_num_batched_tokens,
-        "prefill": cost.prefill * 1e6,
-        "fixed": cost.fixed * 1e3,
-        "decode": cost.decode * 1e3,
-    }
-    return {name: text.format(**facts) for name, text in words.items()}
+
+
+_WITHOUT_WAITS = (COMPUTE, BANDWIDTH, FRONT_END, CLIENT)
+
+
+def device_evidence(name: str, cost: StepCost) -> str:
+    """Says what shows a limit at which no request waited."""
+    if name == COMPUTE:
+        each = duration(round(cost.prefill * NANOSECONDS))
+        return (
+            f"none waited, and prompt tokens took most of the steps' time, {each} each"
+        )
+    if name == BANDWIDTH:
+        fixed, decode = (
+            duration(round(each * NANOSECONDS)) for each in (cost.fixed, cost.decode)
+        )
+        return (
+            "none waited, and most of the steps' time went to what each of them reads: "
+            f"{fixed} a step and {decode} a request"
+        )
+    if name == FRONT_END:
+        return "it had no request while the front end prepared some"
+    return "it had no request, and the front end had none either"
 
 
 def _most_held(explainer: Explainer) -> int:

@@ -36,8 +36,8 @@ class Insight:
         index = step.engine_index
         if (watch := self._watches.get(index)) is None:
             watch = self._watches[index] = BoundWatch()
-        if told := watch.step(step.record):
-            _log.info("engine %d is now bound by %s", index, told)
+        if told := watch.step(step):
+            _log.info("engine %d is bound by %s", index, told)
 
     @hookimpl
     def add_routes(self, routes: Routes) -> None:
