@@ -21,8 +21,10 @@ import yaml
 from hookline_dashboards.files import ALERT_GROUPS
 from hookline_dashboards.recordings import RECORDING_GROUPS
 from hookline_dashboards.rows import dashboard_rows
+from hookline_faults.fleet import free_port
 from hookline_metrics import CATALOGUE
 from hookline_testing import prometheus_process
+from hookline_testing.headless_process import headless
 from hookline_testing.oracle import make_oracle
 from hookline_testing.own_time import Deadline
 from hookline_testing.prometheus_process import Prometheus
@@ -67,6 +69,28 @@ ASLEEP = "hookline_sleep_"
 """Begin of the names of what an engine with a KV connector never does."""
 EXPERTS = "hookline_expert_"
 """Begin of the names of what only ranks with whole experts have."""
+ELSEWHERE = ("hookline_engine_machine_", "hookline_engine_link_")
+"""Begins of the names of what only engines of other machines have."""
+LEFT_OUT = "hookline_logger_left_out"
+"""Name of what only an observer process has, once a logger has ended it."""
+APART = (ASLEEP, EXPERTS, *ELSEWHERE, LEFT_OUT)
+"""Each of them has a test of its own."""
+ENDING = """
+import os, signal
+
+from hookline import hookimpl
+
+
+class Ending:
+    def __init__(self, context):
+        pass
+
+    @hookimpl
+    def step_finished(self, step):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+SLIP = '<tool_call>\n{"name": "f", "arguments": {"a": 1,}}\n</tool_call>'
+"""A call with a comma too many, which the parser mends."""
 KEY = "sk-unlimited"
 LIMITED_KEY = "sk-limited"
 KEYS = {
@@ -131,8 +155,31 @@ class Server:
             assert connection.getresponse().status == 200
             connection.close()
 
+    def slip(self, _: int) -> None:
+        """Asks for a call that has to be mended."""
+        tool = {"type": "function", "function": {"name": "f"}}
+        said = [{"role": "user", "content": "x"}]
+        body = {"structured_outputs": {"choice": [SLIP]}, "max_tokens": 64}
+        self._post("/v1/chat/completions", body | {"messages": said, "tools": [tool]})
+
+    def offer_too_much(self, _: int) -> None:
+        """Offers a tool that the server has not got, and leaves out."""
+        tool = {"type": "web_search_20250305", "name": "web_search"}
+        said = [{"role": "user", "content": "x"}]
+        body = {"messages": said, "tools": [tool], "max_tokens": 1}
+        self._post("/v1/messages", body)
+
+    def _post(self, path: str, body: Body) -> None:
+        connection = self._asked(body, "known", path=path)
+        connection.getresponse().read()
+        connection.close()
+
     def _asked(
-        self, body: Body, tenant: str, headers: Mapping[str, str] | None = None
+        self,
+        body: Body,
+        tenant: str,
+        headers: Mapping[str, str] | None = None,
+        path: str = "/v1/completions",
     ) -> HTTPConnection:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         text = json.dumps({"model": "demo", **body})
@@ -141,7 +188,7 @@ class Server:
             "Authorization": f"Bearer {KEY}",
             **(headers or {}),
         }
-        connection.request("POST", "/v1/completions", text, sent)
+        connection.request("POST", path, text, sent)
         return connection
 
 
@@ -206,6 +253,8 @@ def load(server: Server) -> AbstractContextManager[None]:
         lambda number: server.be_late(_long(number)),
         lambda _: server.ask_too_often(),
         lambda number: server.complete(_new_grammar(number)),
+        server.slip,
+        server.offer_too_much,
     )
 
 
@@ -293,7 +342,7 @@ def test_every_panel_and_rule_has_data(
     expressions = [
         each
         for each in (*panel_expressions(), *rule_expressions())
-        if ASLEEP not in each and EXPERTS not in each
+        if not any(name in each for name in APART)
     ]
     keys = tmp_path / "keys.yaml"
     keys.write_text(yaml.safe_dump(KEYS))
@@ -355,6 +404,59 @@ def test_panels_of_experts_have_data(
 
     assert [each for each, sample in samples.items() if sample is None] == []
     assert len(expressions) == 2
+
+
+@pytest.mark.exhaustive
+def test_panels_of_other_machines_have_data(
+    prometheus: Path, rules_folder: Path, tmp_path: Path
+) -> None:
+    """While an engine of a headless node serves, the panels of it have numbers."""
+    expressions = [
+        each for each in panel_expressions() if any(name in each for name in ELSEWHERE)
+    ]
+    options = (
+        *("--executor=simulated", "--data-parallel-size=2", "--num-kv-blocks=512"),
+        *("--data-parallel-size-local=1", "--data-parallel-address=127.0.0.1"),
+        f"--data-parallel-rpc-port={free_port()}",
+    )
+
+    with (
+        headless(*options, "--data-parallel-start-rank=1"),
+        serving(tmp_path / "server.log", *options) as server,
+        scraping(prometheus, tmp_path, rules_folder, server.port) as scraper,
+    ):
+        samples = wait_for_samples(scraper, expressions)
+
+    assert [each for each, sample in samples.items() if sample is None] == []
+    assert len(expressions) == 4
+
+
+@pytest.mark.exhaustive
+def test_the_panel_of_loggers_that_are_left_out_has_data(
+    prometheus: Path,
+    rules_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A logger that ends the observer process again and again is told there."""
+    expressions = [each for each in panel_expressions() if LEFT_OUT in each]
+    (tmp_path / "ending.py").write_text(ENDING)
+    path = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    monkeypatch.setenv("PYTHONPATH", path)
+    options = (
+        *("--executor=simulated", "--observer-process"),
+        "--stat-logger=ending:Ending",
+    )
+
+    with (
+        serving(tmp_path / "server.log", *options) as server,
+        scraping(prometheus, tmp_path, rules_folder, server.port) as scraper,
+        repeating(lambda _: server.complete({"prompt": "x", "max_tokens": 1})),
+    ):
+        samples = wait_for_samples(scraper, expressions)
+
+    assert [each for each, sample in samples.items() if sample is None] == []
+    assert len(expressions) == 1
 
 
 @pytest.mark.exhaustive

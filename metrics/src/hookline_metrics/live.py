@@ -13,7 +13,7 @@ from hookline_metrics.front_end_parts import EngineHealth
 from hookline_metrics.rate_window import RateWindow
 from hookline_metrics.readings import LiveReading, StateReading
 from hookline_metrics.saturation import PARTS, CapacityReading, Saturation
-from hookline_metrics.saturation.bound import LIVE_BOUNDS
+from hookline_metrics.saturation.bound import BOUNDS
 from hookline_metrics.slo import judge
 from hookline_metrics.speculation import SpeculationReading, SpeculationYield
 
@@ -139,7 +139,7 @@ class LiveEngine:
             else dict.fromkeys(PARTS, 0.0),
             bounds=self._saturation.bounds()
             if self._is_up
-            else dict.fromkeys(LIVE_BOUNDS, 0.0),
+            else dict.fromkeys(BOUNDS, 0.0),
             capacity=self._saturation.capacity() if self._is_up else CapacityReading(),
             slo_attainment=met / (met + missed) if met + missed else 1.0,
             goodput=self._met.rate(at) if self._is_up else 0.0,

@@ -7,7 +7,7 @@ from hookline_metrics.front_end_parts import EngineHealth
 from hookline_metrics.metric import Kind, Label, Metric, Stability
 from hookline_metrics.readings import LiveReading, Reading, by_label, one
 from hookline_metrics.saturation import PARTS
-from hookline_metrics.saturation.bound import LIVE_BOUNDS
+from hookline_metrics.saturation.bound import BOUNDS
 
 
 def _live(
@@ -122,8 +122,9 @@ LIVE_METRICS: tuple[Metric, ...] = (
         unit="ratio",
         help="Share of the last seconds in which each limit bound the engine: what "
         "kept waiting requests out of its steps, or what steps that serve all spend "
-        "their time on; client while it is idle.",
-        labels=(Label("limit", LIVE_BOUNDS),),
+        "their time on; while it is idle, the front end as far as that had a request "
+        "for it, otherwise client.",
+        labels=(Label("limit", BOUNDS),),
         value=Reading(LiveReading, lambda live: by_label(live.bounds)),
         stability=Stability.EXPERIMENTAL,
     ),

@@ -13,7 +13,7 @@ from hookline.request import Slo
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.saturation.arrivals import Arrivals
-from hookline_metrics.saturation.bound import LIVE_BOUNDS, BoundTimes
+from hookline_metrics.saturation.bound import BoundTimes
 from hookline_metrics.saturation.capacity import (
     CAPACITY,
     INTER_TOKEN,
@@ -51,7 +51,7 @@ class Saturation:
 
     def _reset(self) -> None:
         self._costs = StepCosts()
-        self._bound = BoundTimes()
+        self._bound = BoundTimes(self._costs)
         self._demand = Demand()
         self._arrivals = Arrivals()
         self._forecast = Forecast()
@@ -71,14 +71,12 @@ class Saturation:
         self._costs.add(work.decode_requests, work.prefill_tokens, seconds)
         if self._idle_since is not None:
             idle = record.started_at - self._idle_since
-            self._bound.add_idle(max(0, idle) / NANOSECONDS)
+            self._bound.wake(record.started_at, max(0, idle) / NANOSECONDS)
         self._bound.add_step(
-            seconds,
-            work.obstacle,
-            work.decode_requests,
-            work.prefill_tokens,
-            self._costs.cost,
+            seconds, work.obstacle, work.decode_requests, work.prefill_tokens
         )
+        if step.iteration.first_tokens:
+            self._bound.first_tokens(step.iteration.first_tokens, record.ended_at)
         self._demand.add(record, step.iteration, step.scheduler)
         self._last_step = record.step
         self._idle_since = None  # it was busy until now, even if nothing is left
@@ -111,9 +109,8 @@ class Saturation:
 
         An engine that is idle now is bound by its clients alone.
         """
-        times = BoundTimes() if self._idle_since is not None else self._bound
-        shares = times.shares()
-        return {limit: shares[limit] for limit in LIVE_BOUNDS}
+        is_idle = self._idle_since is not None
+        return (BoundTimes(self._costs) if is_idle else self._bound).shares()
 
     def capacity(self) -> CapacityReading:
         """Returns what the engine can serve and how fast, once costs are fitted."""

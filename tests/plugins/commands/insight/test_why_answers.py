@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hookline.pages import PageRequest, PageResponse
 from hookline.request import Slo
 from hookline_bench.compare import run as compare
 from hookline_insight import Explainer, why_command
+from hookline_insight.account import Cause
 from hookline_insight.activity import Activity
 from hookline_insight.answers import answers, missing, of_request, shown
 from hookline_insight.bounds import bound_of
@@ -24,6 +26,7 @@ from hookline_insight.stalled_command import run as stalled
 from hookline_insight.usage import NOBODY, OTHERS, Usage
 from hookline_insight.usage import lines as usage_lines
 from hookline_recording import read_recording
+from hookline_recording.front_end_schema import Served
 from hookline_server.cli.errors import CommandFailedError, UsageError
 
 from .staged_engine import DECODE, PREFILL, START, STEP, Stage
@@ -48,8 +51,9 @@ def test_states_of_a_request_are_told_apart(folder: Path) -> None:
     stage.add(0.1, 3, 16, 300).add(0.2, 4, 16, 3).add(0.2, 5, 16, 3)
     stage.at(0.5, Finish([5], Aborted("disconnect")))
 
-    explainer = stage.play(folder)
+    dead = stage.play(folder)
 
+    explainer = Explainer(dead.recording, dead.until)
     said = {
         number: answers(f"r-{number}", [explainer])[0].lines()[0]
         for number in range(1, 6)
@@ -59,8 +63,55 @@ def test_states_of_a_request_are_told_apart(folder: Path) -> None:
     assert "r-4 has not ended after" in said[4]
     assert "waiting for one of the 2 batch slots: r-" in said[4]
     assert said[5].startswith("r-5 was aborted after ")
+    (lost,) = answers("r-2", [dead])
+    assert lost.sentence.startswith("r-2 had not ended after ")
+    assert lost.fields()["state"] == "lost"
     assert not answers("r-6", [explainer])
     assert missing("r-6", [explainer]).endswith("has got a request of that id")
+
+
+def test_a_request_of_a_killed_engine_ends_when_its_client_was_told(
+    folder: Path,
+) -> None:
+    """As its front end saw it, after the last that is known of the engine."""
+    stage = slots(2, until=START + NANOSECONDS).add(0, 1, 16, 300)
+    dead = stage.play(folder)
+    facts = dead.recording.requests[1].facts
+    assert facts is not None
+    offset = dead.recording.header.wall - dead.recording.header.monotonic
+    served = Served(
+        *(0, 0, 1, "r-1"),
+        kind="Dead",
+        arrived=facts.at + offset,
+        ended_ns=10**10,
+    )
+
+    explainer = Explainer(replace(dead.recording, front_end=[served]))
+    (answer,) = answers("r-1", [explainer])
+
+    assert answer.sentence.startswith("r-1 failed after 10.00 s (Dead, ")
+    assert "after the last that is known of its engine" in answer.sentence
+    assert answer.account.latency == 10**10
+    assert answer.account.residue == 0
+    gone = [each.ns for each in answer.account.parts if each.cause is Cause.GONE]
+    assert gone == [10**10 - (dead.until - facts.at)]
+
+
+def test_who_waits_for_a_hung_engine_is_told_so(folder: Path) -> None:
+    """Whether it is in the step that hangs, or waits for a place."""
+    stage = slots(1, until=START + NANOSECONDS // 2).add(0, 1, 16, 100)
+    recording = stage.add(0.1, 2, 16, 5).play(folder).recording
+    flying = recording.steps[-1]
+    flying.computed = flying.published = None
+    last = recording.records[-1].at
+
+    def said(name: str, seconds: int) -> str:
+        explainer = Explainer(recording, last + seconds * NANOSECONDS)
+        return answers(name, [explainer])[0].sentence
+
+    for name in ("r-1", "r-2"):
+        assert f". The engine hangs in step {flying.number}, which" in said(name, 30)
+        assert "hangs" not in said(name, 0)
 
 
 def test_requests_whose_records_are_overwritten_are_said_to_be_so(folder: Path) -> None:
@@ -132,6 +183,17 @@ def test_the_slowest_and_those_that_missed_their_objectives(folder: Path) -> Non
     # Each takes ten steps: the third is the first that waits for 0.2 s.
     assert names(Selection.of(9, "ttft", None)) == [5, 4, 3]
     assert names(Selection.of(9, "e2e=0.5", None)) == [5]
+    missed = Selection.of(1, "ttft", None)
+    assert missed is not None
+    (answer,) = selected(missed, [explainer])
+    assert "r-5 had its first token after 4" in answer.sentence
+    assert "ms (limit 200 ms): 9" in answer.sentence
+    assert "% of it waiting for one of the 1 batch slots: r-" in answer.sentence
+    slow = Selection.of(1, "tpot=0.005", None)
+    assert slow is not None
+    (answer,) = selected(slow, [explainer])
+    assert "took 11.0 ms a token after its first (limit 5.00 ms)" in answer.sentence
+    assert "of it the fixed cost of its steps" in answer.sentence
     with pytest.raises(ValueError, match="one of ttft"):
         Selection.of(None, "speed", None)
 
@@ -155,6 +217,10 @@ def test_all_of_the_engines_time_is_eaten_by_somebody(folder: Path) -> None:
     assert len(eaten) == 21
     assert eaten[OTHERS].requests == 30 - 20
     assert eaten[NOBODY].requests == 10
+    said = next(usage_lines(usage, "tenant"))
+    assert said.startswith("(none) took ")
+    assert "% of the computing and" in said
+    assert list(usage.by("adapter")) == [NOBODY]
     assert usage.of(29).queue_ns > usage.of(3).queue_ns > 0
     # Two blocks from its admission to its end.
     account = explainer.account(1)
@@ -176,6 +242,8 @@ def test_what_bounds_an_engine_has_its_evidence(folder: Path) -> None:
     assert bound.seconds["client"] == pytest.approx(alone.seconds["client"], rel=0.01)
     told = "\n".join(bound.lines())
     assert "bound by its clients" in told
+    assert "while it had requests, by batch slots for" in told
+    assert "waited while all 1 slots were taken." in told
     assert "batch slots" in told
 
 
@@ -197,7 +265,7 @@ def test_a_hung_engine_is_explained(folder: Path) -> None:
     told = "\n".join(look(30))
     assert f"hangs in step {flying.number}" in told
     assert "r-1's next token; by its work it takes 11.0 ms" in told
-    assert "r-2, since" in told
+    assert "r-2, for" in told
     ended = standstill(explainer, is_live=False, now=0)
     assert ended.condition is Condition.KILLED
 
@@ -250,14 +318,23 @@ def test_the_page_answers_of_this_servers_engines(folder: Path) -> None:
             )
             replies.append(pages._why(asked))
         replies.append(pages._list(PageRequest(headers={}, query={"slowest": "2"})))
-        replies.append(pages._list(PageRequest(headers={}, query={"slowest": "x"})))
+        wanted: list[dict[str, str]] = [{"slowest": "x"}, {"eats": "x"}]
+        wanted += [{"bound": "1", "eats": "adapter"}]
+        for query in wanted:
+            replies.append(pages._list(PageRequest(headers={}, query=query)))
+        replies.append(pages._stalled(PageRequest(headers={}, query={})))
 
     Stage().add(0, 1, 16, 3).at(1, ask).add(2, 2, 16, 1).play(folder)
 
-    assert [each.status for each in replies] == [200, 200, 404, 200, 400]
+    assert [each.status for each in replies] == [200] * 2 + [404, 200, 400, 400] + [
+        200
+    ] * 2
     assert replies[0].body.startswith(b"r-900 took ")
     assert json.loads(replies[1].body)[0]["residue_ns"] == 0
     assert replies[3].body.count(b"\n") == 2
+    assert b"bound by its clients" in replies[6].body
+    assert b"adapter" in replies[6].body
+    assert b"is idle: it has no request." in replies[7].body
 
 
 def test_two_recordings_are_compared_by_phase(

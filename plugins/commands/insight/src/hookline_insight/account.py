@@ -38,6 +38,7 @@ class Cause(StrEnum):
     COMPILING = "compiling"
     UNEXPLAINED = "unexplained"
     ENGINE = "engine"
+    GONE = "engine_gone"
     OVERWRITTEN = "not_recorded"
 
 
@@ -131,6 +132,7 @@ class Account:
         pieces: All of the time, in order.
         misses: Objectives that it missed, as its front end saw it; None if that is not
             known.
+        is_live: Whether its engine lives: what has not ended goes on.
         is_whole: Whether the recording has all of its life.
         is_fitted: Whether steps are shared out by fitted costs, not by tokens.
     """
@@ -146,8 +148,17 @@ class Account:
     preemptions: tuple[tuple[str, int | None], ...]
     pieces: tuple[Piece, ...]
     misses: tuple[str, ...] | None
+    is_live: bool
     is_whole: bool
     is_fitted: bool
+
+    def pieces_of(self, objective: str | None) -> tuple[Piece, ...]:
+        """Returns the time that an objective limits: `ttft`, `tpot`, or all of it."""
+        cut = self.first_token_at
+        if cut is None or objective not in ("ttft", "tpot"):
+            return self.pieces
+        is_ttft = objective == "ttft"
+        return tuple(each for each in self.pieces if (each.end <= cut) == is_ttft)
 
     @property
     def latency(self) -> int:

@@ -8,11 +8,12 @@ from pathlib import Path
 from hookline_insight.account import Account, Part
 from hookline_insight.explainer import Explainer
 from hookline_insight.sources import explainers
+from hookline_insight.stalled import standstill
 from hookline_insight.wording import Words, duration, safe
 from hookline_recording.front_end_schema import Served
 
-PATH = "/why"
-"""Path of the page that answers."""
+PATH, STALLED_PATH = "/why", "/stalled"
+"""Paths of the pages that answer."""
 NEWEST = 60_000
 """Records that are read first: some minutes."""
 
@@ -23,27 +24,32 @@ class UnknownRequestError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An account with the words for it."""
+    """An account with the words for it.
+
+    Attributes:
+        sentence: What it says in short.
+    """
 
     account: Account
     words: Words
+    sentence: str
 
     def lines(self) -> list[str]:
         """Returns it for people."""
-        return list(self.words.lines(self.account))
+        return [self.sentence, "", *self.words.lines(self.account)]
 
     def fields(self) -> dict[str, object]:
         """Returns it for machines; times in ns."""
         account, name = self.account, self.words.name
         facts, ended = account.facts, account.finished
         return {
-            "sentence": self.words.sentence(account),
+            "sentence": self.sentence,
             "request_id": account.request_id,
             "client_id": None if facts is None else facts.client_id,
             "response_id": None if facts is None else facts.response_id,
             "tenant": None if facts is None else facts.tenant,
             "engine_index": account.engine_index,
-            "state": "running" if ended is None else "ended",
+            "state": _state(account),
             "finish_reason": None if ended is None else ended.reason,
             "prompt_tokens": None if facts is None else facts.prompt_tokens,
             "output_tokens": account.output_tokens,
@@ -101,11 +107,23 @@ class Answer:
 
 def answers(name: str, explainers: Iterable[Explainer]) -> list[Answer]:
     """Returns the accounts of the requests of that name in all recordings."""
-    return [
-        Answer(explainer.account(request_id), Words(explainer))
-        for explainer in explainers
-        for request_id in explainer.find(name)
-    ]
+    found = []
+    for explainer in explainers:
+        words = Words(explainer)
+        for request_id in explainer.find(name):
+            account = explainer.account(request_id)
+            sentence = words.sentence(account)
+            if account.finished is None and explainer.is_live:
+                now = standstill(explainer, is_live=True, now=explainer.until)
+                sentence = f"{sentence} {now.hang}".rstrip()
+            found.append(Answer(account, words, sentence))
+    return found
+
+
+def _state(account: Account) -> str:
+    if account.finished is not None:
+        return "ended"
+    return "running" if account.is_live else "lost"
 
 
 def of_request(
@@ -187,6 +205,6 @@ def shown(found: Sequence[Answer], *, is_json: bool, is_list: bool) -> str:
                 del each["pieces"]
         return json.dumps(fields)
     if is_list:
-        lines = [each.words.sentence(each.account) for each in found]
+        lines = [each.sentence for each in found]
         return "\n".join(lines) or "there is none"
     return "\n\n".join("\n".join(each.lines()) for each in found)

@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from hookline_insight.answers import NEWEST, UnknownRequestError, of_request, shown
+from hookline_insight.reports import EATS, report, standstills, told
 from hookline_insight.selection import Selection, selected
 from hookline_insight.sources import explainers, saved_paths
 from hookline_processes.python import start_python
@@ -20,12 +22,21 @@ _POLITENESS = 5
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What a page asks; `request` is None for a list of requests."""
+    """What a page asks.
+
+    Attributes:
+        pid: The server's, whose engines it asks about.
+        request: Name of a request; None for a list of them, or for whole engines.
+        query: What else.
+        is_json: Whether the answer is for machines.
+        is_stalled: Whether it asks how the engines are.
+    """
 
     pid: int
     request: str | None
     query: Mapping[str, str]
     is_json: bool
+    is_stalled: bool = False
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -59,21 +70,38 @@ def ask(question: Question) -> Reply:
 def answer(question: Question) -> Reply:
     """Answers from the rings of a server's engines, or else from what was saved."""
     paths = [path for path, _ in find_rings(question.pid)]
-    if question.request is not None:
-        try:
+    try:
+        if question.request is not None:
             found = of_request(question.request, paths, others=saved_paths())
-        except UnknownRequestError as error:
-            return Reply(404, str(error))
-    else:
-        query = question.query
-        try:
-            slowest = int(query["slowest"]) if "slowest" in query else None
-            asked = Selection.of(slowest, query.get("misses"), query.get("tenant"))
-        except ValueError as error:
-            return Reply(400, str(error))
-        found = selected(asked or Selection(), explainers(paths, NEWEST))
-    is_list = question.request is None
-    return Reply(200, shown(found, is_json=question.is_json, is_list=is_list))
+            return Reply(200, shown(found, is_json=question.is_json, is_list=False))
+        if not paths:
+            return Reply(404, "no engine of this server has a ring on this machine")
+        return Reply(200, _of_engines(question, paths))
+    except UnknownRequestError as error:
+        return Reply(404, str(error))
+    except ValueError as error:
+        return Reply(400, str(error))
+
+
+def _of_engines(question: Question, paths: list[Path]) -> str:
+    """Answers what is not about one request.
+
+    Raises:
+        ValueError: It asks for something that there is not.
+    """
+    query, is_json = question.query, question.is_json
+    if question.is_stalled:
+        return told(standstills(paths), is_json=is_json)
+    eats, is_bound = query.get("eats"), "bound" in query
+    if eats is not None or is_bound:
+        if eats not in (None, *EATS):
+            raise ValueError(f"eats is one of {', '.join(EATS)}")
+        found = explainers(paths, NEWEST)
+        return report(found, eats=eats, is_bound=is_bound, is_json=is_json)
+    slowest = int(query["slowest"]) if "slowest" in query else None
+    asked = Selection.of(slowest, query.get("misses"), query.get("tenant"))
+    chosen = selected(asked or Selection(), explainers(paths, NEWEST))
+    return shown(chosen, is_json=is_json, is_list=True)
 
 
 def main() -> None:

@@ -1,13 +1,13 @@
 """Bound by what: which limit a recorded engine spent its time at, with the evidence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS
 from hookline_insight.activity import Activity
 from hookline_insight.company import HeldBlocks, size_of
 from hookline_insight.explainer import Explainer
-from hookline_insight.wording import duration
+from hookline_insight.wording import duration, percent
 from hookline_metrics.saturation.bound import (
     BANDWIDTH,
     BUDGET,
@@ -18,6 +18,7 @@ from hookline_metrics.saturation.bound import (
     SLOTS,
     BoundTimes,
 )
+from hookline_metrics.saturation.costs import StepCost
 
 WORDS = {
     COMPUTE: "compute",
@@ -35,32 +36,60 @@ class Bound:
     """What bounds an engine.
 
     Attributes:
-        name: The limit at which it spent most of its time.
-        seconds: How long it was at each.
-        evidence: What shows it, in words.
+        seconds: How long it was at each limit.
+        evidence: What shows each of them, in words.
     """
 
-    name: str
-    seconds: dict[str, float]
-    evidence: str
+    seconds: Mapping[str, float]
+    evidence: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The limit at which it spent most of its time."""
+        return max(self.seconds, key=self.seconds.__getitem__)
+
+    @property
+    def busy(self) -> "Bound":
+        """The same while it had requests."""
+        busy = {
+            name: seconds
+            for name, seconds in self.seconds.items()
+            if name not in (CLIENT, FRONT_END)
+        }
+        return Bound(busy, self.evidence)
 
     def lines(self) -> Iterator[str]:
-        """Says it."""
+        """Says it: of all the time, and of that in which there were requests."""
+        yield f"bound by {self._sentence()}"
+        busy = self.busy
+        if busy.name != self.name and any(busy.seconds.values()):
+            yield f"while it had requests, by {busy._sentence()}"  # noqa: SLF001 - its own
         whole = sum(self.seconds.values()) or 1.0
-        share = self.seconds[self.name] / whole
-        yield (
-            f"bound by {WORDS[self.name]} for {share:.0%} of "
-            f"{duration(round(whole * NANOSECONDS))}: {self.evidence}."
-        )
         for name, seconds in sorted(self.seconds.items(), key=lambda each: -each[1]):
             if seconds:
                 yield f"  {seconds / whole:6.1%}  {WORDS[name]}"
 
+    def fields(self) -> dict[str, object]:
+        """Returns it for machines."""
+        return {
+            "by": self.name,
+            "while_busy": self.busy.name,
+            "seconds": dict(self.seconds),
+            "evidence": self.evidence[self.name],
+        }
+
+    def _sentence(self) -> str:
+        whole = sum(self.seconds.values()) or 1.0
+        share = percent(self.seconds[self.name] / whole)
+        length = duration(round(whole * NANOSECONDS))
+        return (
+            f"{WORDS[self.name]} for {share} of {length}: {self.evidence[self.name]}."
+        )
+
 
 def bound_of(explainer: Explainer) -> Bound:
     """Tells what bounds an engine, by all of a recording."""
-    times = BoundTimes(None)
-    steps, costs = explainer.steps, explainer.costs
+    steps, times = explainer.steps, BoundTimes(explainer.costs, None)
     prepared = _preparations(explainer)
     for span in explainer.activities:
         seconds = (span.end - span.begin) / NANOSECONDS
@@ -71,8 +100,8 @@ def bound_of(explainer: Explainer) -> Bound:
             times.add_idle(seconds, overlap / NANOSECONDS)
         elif span.step is not None:
             step = steps[span.step]
-            times.add_step(seconds, step.obstacle, *size_of(step), costs.cost)
-    return Bound(times.name, times.seconds, _evidence(explainer, times.name))
+            times.add_step(seconds, step.obstacle, *size_of(step))
+    return Bound(times.seconds, _evidence(explainer))
 
 
 def _is_idle(explainer: Explainer, index: int | None) -> bool:
@@ -105,32 +134,43 @@ def _overlap(intervals: list[tuple[int, int]], begin: int, end: int) -> int:
     return sum(max(0, min(end, last) - max(begin, first)) for first, last in intervals)
 
 
-def _evidence(explainer: Explainer, name: str) -> str:
-    """Says what shows it."""
-    header, cost = explainer.recording.header, explainer.costs.cost
-    waiting = max((each.waiting for each in explainer.recording.states), default=0)
-    words = {
-        KV_SPACE: "up to {waiting} requests waited while others held up to {held} of "
-        "{blocks} KV blocks",
-        SLOTS: "up to {waiting} requests waited while all {seqs} slots were taken",
-        BUDGET: "up to {waiting} requests waited for steps of at most {tokens} tokens",
-        COMPUTE: "none waited, and prompt tokens took most of the steps' time, "
-        "{prefill:.1f} µs each",
-        BANDWIDTH: "none waited, and most of the steps' time went to what each of them "
-        "reads: {fixed:.2f} ms a step and {decode:.2f} ms a request",
-        FRONT_END: "it had no request while the front end prepared some",
-        CLIENT: "it had no request, and the front end had none either",
+def _evidence(explainer: Explainer) -> dict[str, str]:
+    """Says what shows each limit."""
+    header = explainer.recording.header
+    most = max((each.waiting for each in explainer.recording.states), default=0)
+    waited = f"up to {most} request{'' if most == 1 else 's'} waited"
+    held, blocks = _most_held(explainer), header.num_kv_blocks
+    seqs, tokens = header.max_num_seqs, header.max_num_batched_tokens
+    cost = explainer.costs.cost
+    return {
+        KV_SPACE: f"{waited} while others held up to {held} of {blocks} KV blocks",
+        SLOTS: f"{waited} while all {seqs} slots were taken",
+        BUDGET: f"{waited} for steps of at most {tokens} tokens",
+        **{name: device_evidence(name, cost) for name in _WITHOUT_WAITS},
     }
-    return words[name].format(
-        waiting=waiting,
-        held=_most_held(explainer) if name == KV_SPACE else 0,
-        blocks=header.num_kv_blocks,
-        seqs=header.max_num_seqs,
-        tokens=header.max_num_batched_tokens,
-        prefill=cost.prefill * 1e6,
-        fixed=cost.fixed * 1e3,
-        decode=cost.decode * 1e3,
-    )
+
+
+_WITHOUT_WAITS = (COMPUTE, BANDWIDTH, FRONT_END, CLIENT)
+
+
+def device_evidence(name: str, cost: StepCost) -> str:
+    """Says what shows a limit at which no request waited."""
+    if name == COMPUTE:
+        each = duration(round(cost.prefill * NANOSECONDS))
+        return (
+            f"none waited, and prompt tokens took most of the steps' time, {each} each"
+        )
+    if name == BANDWIDTH:
+        fixed, decode = (
+            duration(round(each * NANOSECONDS)) for each in (cost.fixed, cost.decode)
+        )
+        return (
+            "none waited, and most of the steps' time went to what each of them reads: "
+            f"{fixed} a step and {decode} a request"
+        )
+    if name == FRONT_END:
+        return "it had no request while the front end prepared some"
+    return "it had no request, and the front end had none either"
 
 
 def _most_held(explainer: Explainer) -> int:

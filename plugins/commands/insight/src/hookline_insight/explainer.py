@@ -22,6 +22,7 @@ class Explainer:
     Attributes:
         recording: The recording.
         until: Where it ends: its last moment, or now if its engine lives, ns.
+        is_live: Whether its engine lives.
     """
 
     def __init__(self, recording: Recording, now: int | None = None) -> None:
@@ -31,7 +32,7 @@ class Explainer:
             recording: The recording.
             now: The monotonic clock, if the engine lives on this machine, ns.
         """
-        self.recording = recording
+        self.recording, self.is_live = recording, now is not None
         records = recording.records
         self.begin = records[0].at if records else 0
         last = max((each.at for each in records[-64:]), default=0)
@@ -143,6 +144,7 @@ class Explainer:
             ),
             pieces=(),
             misses=None if request.served is None else tuple(request.served.misses),
+            is_live=self.is_live,
             is_whole=request.facts is not None
             and not any(state.name == Cause.OVERWRITTEN for state in states),
             is_fitted=self.costs.is_fitted,

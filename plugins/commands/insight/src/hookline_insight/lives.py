@@ -60,6 +60,10 @@ class Lives:
             ends_at = max(self._told_at(request), request.finished.at)
             if times is not None:
                 tail = self._tail(request, times, ends_at)
+        elif times is not None and times.ended > ends_at:
+            # Its engine has ended before it, and its client waited on.
+            marks.append((ends_at, Cause.GONE))
+            ends_at = times.ended
         since = marks[0][0] if begin is None else begin
         for (at, name), (after, _) in pairwise([*marks, (ends_at, ""), *tail]):
             if name in (QUEUE, PREEMPTED):

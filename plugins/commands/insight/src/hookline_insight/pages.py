@@ -1,4 +1,4 @@
-"""Stat logger `insight`: the pages `/why` and `/why/{id}`, from the server's rings.
+"""Stat logger `insight`: the pages `/why`, `/why/{id}` and `/stalled`, from the rings.
 
 It also logs what bounds an engine, once that changes.
 """
@@ -9,7 +9,7 @@ import os
 from hookline import hookimpl
 from hookline.pages import PageRequest, PageResponse, Routes
 from hookline.payloads import EngineStopped, LoggerContext, StepFinished
-from hookline_insight.answers import PATH
+from hookline_insight.answers import PATH, STALLED_PATH
 from hookline_insight.asking import Question, ask
 from hookline_insight.bound_watch import BoundWatch
 
@@ -36,13 +36,14 @@ class Insight:
         index = step.engine_index
         if (watch := self._watches.get(index)) is None:
             watch = self._watches[index] = BoundWatch()
-        if told := watch.step(step.record):
-            _log.info("engine %d is now bound by %s", index, told)
+        if told := watch.step(step):
+            _log.info("engine %d is bound by %s", index, told)
 
     @hookimpl
     def add_routes(self, routes: Routes) -> None:
         routes.get(PATH, self._list)
         routes.get(f"{PATH}/{{id}}", self._why)
+        routes.get(STALLED_PATH, self._stalled)
 
     def _why(self, request: PageRequest) -> PageResponse:
         return self._answer(request, request.path_values["id"])
@@ -50,10 +51,16 @@ class Insight:
     def _list(self, request: PageRequest) -> PageResponse:
         return self._answer(request, None)
 
-    def _answer(self, request: PageRequest, name: str | None) -> PageResponse:
+    def _stalled(self, request: PageRequest) -> PageResponse:
+        return self._answer(request, None, is_stalled=True)
+
+    def _answer(
+        self, request: PageRequest, name: str | None, *, is_stalled: bool = False
+    ) -> PageResponse:
         accepts = request.headers.get("accept", "")
         is_json = request.query.get("format") == "json" or accepts.startswith(_JSON)
-        reply = ask(Question(self._owner_pid, name, dict(request.query), is_json))
+        query = dict(request.query)
+        reply = ask(Question(self._owner_pid, name, query, is_json, is_stalled))
         kind = _JSON if is_json and reply.status == _OK else _TEXT
         return PageResponse(
             body=f"{reply.text}\n".encode(), content_type=kind, status=reply.status

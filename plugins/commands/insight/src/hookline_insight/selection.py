@@ -61,15 +61,28 @@ class Selection:
             return True
         if self.seconds is None and account.misses is not None:
             return self.objective in account.misses
-        taken, limit = self._taken(account), self.seconds
-        if limit is None and facts is not None and facts.slo is not None:
-            limit = facts.slo[OBJECTIVES.index(self.objective)]
+        taken, limit = self._taken(account), self._limit(account)
         return limit is not None and taken is not None and taken > limit
+
+    def sentence(self, account: Account, words: Words) -> str:
+        """Says why a request is one of them."""
+        taken = self._taken(account)
+        if self.objective is None or taken is None:
+            return words.sentence(account)
+        return words.missed(account, self.objective, taken, self._limit(account))
 
     def order(self, account: Account) -> float:
         """Returns how slow a request was, in s."""
         taken = self._taken(account) if self.objective is not None else None
         return account.latency / NANOSECONDS if taken is None else taken
+
+    def _limit(self, account: Account) -> float | None:
+        facts = account.facts
+        if self.seconds is not None or self.objective is None:
+            return self.seconds
+        if facts is None or facts.slo is None:
+            return None
+        return facts.slo[OBJECTIVES.index(self.objective)]
 
     def _taken(self, account: Account) -> float | None:
         if self.objective == "ttft":
@@ -93,7 +106,8 @@ def selected(selection: Selection, explainers: Iterable[Explainer]) -> list[Answ
         if selection.has(outline := explainer.outline(request_id))
     ]
     found.sort(key=lambda each: -each[0])
-    return [
-        Answer(explainer.account(request_id), Words(explainer))
-        for _, request_id, explainer in found[: selection.count]
-    ]
+    answers = []
+    for _, request_id, explainer in found[: selection.count]:
+        account, words = explainer.account(request_id), Words(explainer)
+        answers.append(Answer(account, words, selection.sentence(account, words)))
+    return answers

@@ -1,12 +1,15 @@
-"""The recordings that a command reads: a file, a process's rings, or all of them."""
+"""What a command reads: a file, a process's rings, all of them, or a server's pages."""
 
 import time
 from collections.abc import Iterator
+from http.client import HTTPException
 from pathlib import Path
 
 from hookline_insight.explainer import Explainer
+from hookline_insight.wording import safe_text
 from hookline_recording import Recording, RecordingError, folder, read_recording
 from hookline_recording.reading import RING
+from hookline_server.cli.asking import open_page
 from hookline_server.cli.errors import CommandFailedError
 
 
@@ -29,6 +32,20 @@ def paths_of(source: str | None) -> list[Path]:
             "--flight-recorder-bytes above 0"
         )
     return found
+
+
+def ask_page(url: str, path: str, key: str | None) -> str:
+    """Returns a page of a server's stat logger `insight`, for a terminal.
+
+    Raises:
+        CommandFailedError: The server does not answer, or has nothing to tell.
+    """
+    try:
+        with open_page(url, path, key=key, scope="admin", logger="insight") as reply:
+            text = reply.read().decode(errors="replace")
+    except (OSError, HTTPException) as error:
+        raise CommandFailedError(f"{url}: {error}") from error
+    return safe_text(text.rstrip())
 
 
 def saved_paths() -> list[Path]:

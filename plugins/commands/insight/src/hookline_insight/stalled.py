@@ -1,5 +1,6 @@
 """What an engine does right now, above all one that hangs."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -42,6 +43,13 @@ class Standstill:
     since: int
     step: RecordedStep | None
 
+    @property
+    def hang(self) -> str:
+        """Says that it hangs, as part of another answer; empty if it does not."""
+        if self.condition is not Condition.HANGS:
+            return ""
+        return f"The engine {self._sentence()}"
+
     def lines(self) -> Iterator[str]:
         """Says it: a sentence, then the requests."""
         words, recording = Words(self.explainer), self.explainer.recording
@@ -61,6 +69,7 @@ class Standstill:
             "engine_index": header.engine_index,
             "pid": header.pid,
             "condition": self.condition,
+            "told": "\n".join(self.lines()),
             "since_ns": self.since,
             "step": None if step is None else step.number,
             "requests": []
@@ -93,13 +102,19 @@ class Standstill:
             return (
                 f"was killed {doing}."
                 if step is None
-                else (f"was killed in step {step.number}, {length} after its begin.")
-            )
+                else f"was killed in step {step.number} or after it."
+            ) + f" The last that is known of it is of {self._last_sign()}."
         if self.condition is Condition.IDLE:
             return "is idle: it has no request."
         if self.condition is Condition.WORKS:
             return f"works: it is {doing}."
         return f"hangs {doing}; it has not moved for {length}."
+
+    def _last_sign(self) -> str:
+        """When it wrote its last record."""
+        explainer = self.explainer
+        seconds = explainer.recording.wall_at(explainer.until) / NANOSECONDS
+        return time.strftime("%F %T UTC", time.gmtime(seconds))
 
     def _computed(self, step: RecordedStep, words: Words) -> Iterator[str]:
         """Yields what the step in flight computes, and what it was to take."""
@@ -129,11 +144,12 @@ class Standstill:
             return
         steps = self.explainer.steps
         obstacle = steps[-1].obstacle if steps else ""
-        reason = f" for {obstacle}" if obstacle else " for the next step"
-        yield f"  {len(found)} wait{reason}; the longest:"
+        reason = words.obstacle(obstacle) if obstacle else "waiting for the next step"
+        who = "1 request is" if len(found) == 1 else f"{len(found)} requests are"
+        yield f"  {who} {reason}; the longest:"
         for request_id, since in found[:MOST_NAMES]:
             waited = duration(self.explainer.until - since)
-            yield f"    {words.name(request_id)}, since {waited}"
+            yield f"    {words.name(request_id)}, for {waited}"
         if obstacle == "kv_blocks":
             held = HeldBlocks(steps).after(len(steps) - 1)
             holder = max(held, key=held.__getitem__, default=None)

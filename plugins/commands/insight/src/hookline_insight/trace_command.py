@@ -7,8 +7,11 @@ from hookline_insight.sources import paths_of
 from hookline_insight.trace.chrome import ChromeCanvas
 from hookline_insight.trace.drawing import draw
 from hookline_insight.trace.perfetto import PerfettoCanvas
+from hookline_insight.wording import safe
 from hookline_processes.private_files import open_private
 from hookline_recording import RecordingError
+from hookline_recording.record_command import save_there
+from hookline_server.cli.asking import add_api_key, url_of
 from hookline_server.cli.errors import CommandFailedError
 from hookline_server.cli.output import say
 
@@ -23,9 +26,10 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "source",
         nargs="?",
-        metavar="PID|FILE",
-        help="a process or a recording, with the files that continue it; by default "
-        "all rings of this user",
+        metavar="SOURCE",
+        help="a process of this machine, a recording with the files that continue it, "
+        "or the URL or HOST:PORT of a server of this machine; by default all rings of "
+        "this user",
     )
     formats = parser.add_mutually_exclusive_group(required=True)
     formats.add_argument("--perfetto", metavar="OUT", help="write Perfetto's format")
@@ -34,10 +38,12 @@ def run(argv: list[str]) -> int:
         metavar="OUT",
         help="write JSON, which Chrome shows, too; of long recordings it is too large",
     )
+    add_api_key(parser, "admin")
     given = parser.parse_args(argv)
     is_json = given.json is not None
     output = Path(given.json if is_json else given.perfetto)
-    paths = paths_of(given.source)
+    url = url_of(given.source)
+    paths = paths_of(given.source) if url is None else _saved(url, given.api_key)
     unfinished = output.with_name(f"{output.name}.unfinished")
     try:
         with open_private(unfinished) as file:
@@ -53,3 +59,15 @@ def run(argv: list[str]) -> int:
         raise CommandFailedError(reason) from error
     say(f"{output}: {steps} steps, {output.stat().st_size / 1e6:.1f} MB")
     return 0
+
+
+def _saved(url: str, key: str | None) -> list[Path]:
+    """Has a server of this machine save its rings."""
+    found = [Path(each) for each in save_there(url, key)]
+    missing = next((path for path in found if not path.exists()), None)
+    if missing is not None:
+        raise CommandFailedError(
+            f"{url} has saved {safe(str(missing))} on its own machine: draw it there, "
+            "or fetch the file"
+        )
+    return found

@@ -1,4 +1,4 @@
-"""Who eats what: KV blocks, computing time and queue time by tenant or priority."""
+"""Who eats what: KV blocks, computing and queue time by tenant, priority or adapter."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +9,7 @@ from hookline_insight.activity import Activity
 from hookline_insight.company import HeldBlocks, prefills
 from hookline_insight.explainer import Explainer
 from hookline_insight.lives import PREEMPTED, QUEUE
-from hookline_insight.wording import safe
+from hookline_insight.wording import percent, safe
 from hookline_recording import RecordedRequest, RecordedStep
 from hookline_recording.costs import apportion
 
@@ -20,12 +20,13 @@ NOBODY = "(none)"
 BY: Mapping[str, Callable[[RecordedRequest], str]] = {
     "tenant": lambda request: _facts(request, "tenant"),
     "priority": lambda request: _facts(request, "priority"),
+    "adapter": lambda request: _facts(request, "adapter"),
 }
 
 
 @dataclass(slots=True)
 class Eaten:
-    """What the requests of one tenant or priority took.
+    """What the requests of one tenant, priority or adapter took.
 
     Attributes:
         requests: Number of them.
@@ -130,15 +131,32 @@ class Usage:
 
 
 def lines(usage: Usage, kind: str) -> Iterator[str]:
-    """Yields a table of who took what."""
+    """Yields who took most, and a table of who took what."""
+    found = usage.by(kind)
+    yield _most(found, kind)
     yield f"{kind:<24} requests  block-seconds  compute-seconds  queue-seconds"
-    for name, eaten in usage.by(kind).items():
+    for name, eaten in found.items():
         yield (
             f"{safe(name)[:24]:<24} {eaten.requests:>8}"
             f"  {eaten.block_ns / NANOSECONDS:>13.2f}"
             f"  {eaten.compute_ns / NANOSECONDS:>15.3f}"
             f"  {eaten.queue_ns / NANOSECONDS:>13.3f}"
         )
+
+
+def _most(found: Mapping[str, Eaten], kind: str) -> str:
+    """Says who took most of the computing, and how much of all there was."""
+    computed = sum(eaten.compute_ns for eaten in found.values())
+    held = sum(eaten.block_ns for eaten in found.values())
+    if not computed:
+        return "nothing was computed."
+    name, eaten = next(iter(found.items()))
+    who = safe(name) if name in (NOBODY, OTHERS) else f"{kind} {safe(name)}"
+    blocks = percent(eaten.block_ns / held if held else 0.0)
+    return (
+        f"{who} took {percent(eaten.compute_ns / computed)} of the computing and "
+        f"{blocks} of the KV blocks' time."
+    )
 
 
 def fields(usage: Usage, kind: str) -> list[dict[str, object]]:

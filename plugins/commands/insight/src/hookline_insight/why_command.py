@@ -2,19 +2,13 @@
 
 import argparse
 import gc
-import json
 import urllib.parse
-from urllib.error import HTTPError
 
 from hookline_insight.answers import PATH, UnknownRequestError, of_request, shown
-from hookline_insight.bounds import bound_of
+from hookline_insight.reports import EATS, report
 from hookline_insight.selection import Selection, selected
-from hookline_insight.sources import explainers, paths_of, saved_paths
-from hookline_insight.usage import BY, Usage
-from hookline_insight.usage import fields as usage_fields
-from hookline_insight.usage import lines as usage_lines
-from hookline_insight.wording import safe_text
-from hookline_server.cli.asking import add_api_key, is_url, open_page
+from hookline_insight.sources import ask_page, explainers, paths_of, saved_paths
+from hookline_server.cli.asking import add_api_key, url_of
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.output import say
 
@@ -24,14 +18,9 @@ def run(argv: list[str]) -> int:
     given = _parser().parse_args(argv)
     gc.disable()  # it ends before there is garbage; to read takes half the time
     if given.eats is not None or given.bound:
-        if given.source is not None or is_url(given.request):
-            raise UsageError("--eats and --bound read a PID or FILE, and no request")
-        say(_reported(given, given.request))
+        say(_reported(given))
         return 0
-    try:
-        selection = Selection.of(given.slowest, given.misses, given.tenant)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    selection = _selection(given)
     request, source = given.request, given.source
     if selection is not None:
         if source is not None:
@@ -41,8 +30,8 @@ def run(argv: list[str]) -> int:
         raise UsageError(
             "name a request, or ask for some with --slowest, --misses or --tenant"
         )
-    if is_url(source):
-        say(_ask(given, request, source))
+    if (url := url_of(source)) is not None:
+        say(_ask(given, request, url))
         return 0
     paths = paths_of(source)
     if selection is not None:
@@ -71,9 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "source",
         nargs="?",
-        metavar="URL|PID|FILE",
-        help="a server, a process of this machine, or a recording; by default all "
-        "rings of this user",
+        metavar="SOURCE",
+        help="a server's URL or HOST:PORT, a process of this machine, or a recording; "
+        "by default all rings of this user",
     )
     parser.add_argument(
         "--slowest", type=int, metavar="COUNT", help="the slowest requests"
@@ -86,8 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tenant", metavar="TENANT", help="only this tenant's")
     parser.add_argument(
         "--eats",
-        choices=tuple(BY),
-        help="who takes KV blocks, computing and queue time, by tenant or priority",
+        choices=EATS,
+        help="who takes KV blocks, computing and queue time",
     )
     parser.add_argument(
         "--bound", action="store_true", help="what bounds the engine, with the evidence"
@@ -97,25 +86,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _reported(given: argparse.Namespace, source: str | None) -> str:
-    """Tells of whole engines: who takes what, and what bounds them."""
-    told: list[dict[str, object]] = []
-    found: list[str] = []
-    for explainer in explainers(paths_of(source)):
-        header = explainer.recording.header
-        index, whose = header.engine_index, f"process {header.pid}, {header.model}"
-        fields: dict[str, object] = {"engine_index": index, "pid": header.pid}
-        found.append(safe_text(f"engine {index} ({whose})"))
-        if given.bound:
-            bound = bound_of(explainer)
-            fields["bound"] = {"by": bound.name, "seconds": bound.seconds}
-            found += bound.lines()
-        if given.eats is not None:
-            usage = Usage(explainer)
-            fields["eats"] = usage_fields(usage, given.eats)
-            found += usage_lines(usage, given.eats)
-        told.append(fields)
-    return json.dumps(told) if given.json else "\n".join(found)
+def _reported(given: argparse.Namespace) -> str:
+    """Tells of whole engines."""
+    if given.source is not None or _selection(given) is not None:
+        raise UsageError("--eats and --bound take a source, and no request")
+    if (url := url_of(given.request)) is not None:
+        return _ask(given, None, url)
+    found = explainers(paths_of(given.request))
+    return report(found, eats=given.eats, is_bound=given.bound, is_json=given.json)
+
+
+def _selection(given: argparse.Namespace) -> Selection | None:
+    try:
+        return Selection.of(given.slowest, given.misses, given.tenant)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _ask(given: argparse.Namespace, request: str | None, url: str) -> str:
@@ -124,18 +109,11 @@ def _ask(given: argparse.Namespace, request: str | None, url: str) -> str:
     Raises:
         CommandFailedError: It does not answer, or knows nothing of the request.
     """
-    names = ("slowest", "misses", "tenant")
+    names = ("slowest", "misses", "tenant", "eats")
     query = {name: vars(given)[name] for name in names if vars(given)[name] is not None}
+    if given.bound:
+        query["bound"] = "1"
     if given.json:
         query["format"] = "json"
     path = PATH if request is None else f"{PATH}/{urllib.parse.quote(request, safe='')}"
-    path = f"{path}?{urllib.parse.urlencode(query)}"
-    try:
-        with open_page(url, path, given.api_key) as reply:
-            text = reply.read().decode(errors="replace")
-    except HTTPError as error:
-        told = error.read().decode(errors="replace").strip()
-        raise CommandFailedError(safe_text(told) or f"{url}: {error}") from error
-    except (OSError, ValueError) as error:
-        raise CommandFailedError(f"{url}: {error}") from error
-    return safe_text(text.rstrip())
+    return ask_page(url, f"{path}?{urllib.parse.urlencode(query)}", given.api_key)

@@ -14,6 +14,7 @@ from hookline_insight.account import (
 )
 from hookline_insight.explainer import Explainer
 from hookline_metrics.slo import Phase
+from hookline_recording.front_end_schema import Served
 from hookline_server.logs.redaction import in_one_line
 
 MOST_NAMES = 3
@@ -43,6 +44,7 @@ _WAITS = {
     Cause.RECOMPUTED: "computing again what preemptions had lost",
     Cause.CPU: "without the CPU, which others or a quota took from its steps",
     Cause.UNEXPLAINED: "in steps that were slower than their work explains",
+    Cause.GONE: "after the last that is known of its engine, which hung or had ended",
     Cause.ENGINE: "planning and bookkeeping of the engine",
     Cause.HTTP: "reading the HTTP request",
     Cause.PREPARATION: "checking and tokenizing in the front end",
@@ -62,12 +64,19 @@ _OWN = {
 
 
 def duration(ns: int) -> str:
-    """Returns a duration in s or ms, with three significant digits."""
+    """Returns a duration in s, ms or µs, with up to three significant digits."""
     if abs(ns) >= NANOSECONDS:
         return f"{ns / NANOSECONDS:.2f} s"
     milliseconds = ns / 1e6
+    if abs(milliseconds) < 0.1:
+        return f"{ns / 1e3:.0f} µs"
     digits = 0 if abs(milliseconds) >= 100 else 1 if abs(milliseconds) >= 10 else 2
     return f"{milliseconds:.{digits}f} ms"
+
+
+def percent(share: float) -> str:
+    """Returns a share of 1 in percent."""
+    return f"{share:.0%}".replace("%", " %")
 
 
 def safe(text: str) -> str:
@@ -105,6 +114,10 @@ class Words:
         name = safe(facts.client_id or facts.response_id)
         return f"{name}#{facts.completion_index}" if facts.completion_index else name
 
+    def obstacle(self, name: str) -> str:
+        """Says what requests wait for that an obstacle holds back."""
+        return _WAITS[Cause(name)].format(**self._limits, detail="of an extension")
+
     def began(self, account: Account) -> int:
         """Returns when a request's account begins, in ns since the epoch."""
         return self._explainer.recording.wall_at(account.begin)
@@ -114,20 +127,45 @@ class Words:
         name, latency = self.name(account.request_id), duration(account.latency)
         tokens = f"{account.output_tokens} token"
         tokens += "" if account.output_tokens == 1 else "s"
-        ended = account.finished
-        if ended is None:
-            head = f"{name} has not ended after {latency} ({tokens})"
+        ended, served = account.finished, self._served(account)
+        if ended is None and served is not None and not account.is_live:
+            head = f"{name} failed after {latency} ({safe(served.kind)}, {tokens})"
+        elif ended is None:
+            verb = "has" if account.is_live else "had"
+            until = "" if account.is_live else ", the last that is known of its engine"
+            head = f"{name} {verb} not ended after {latency} ({tokens}){until}"
         elif ended.reason == "abort":
             head = f"{name} was aborted after {latency} ({tokens})"
         elif ended.reason in ("error", "rejected"):
             head = f"{name} failed after {latency} ({safe(ended.kind)}, {tokens})"
         else:
             head = f"{name} took {latency} ({tokens})"
-        main = _main(account)
-        if main is None:
+        return self._because(head, account.pieces)
+
+    def missed(
+        self, account: Account, objective: str, taken: float, limit: float | None
+    ) -> str:
+        """Says in one sentence why a request missed an objective; in s."""
+        name, after = self.name(account.request_id), _seconds(taken)
+        bound = "" if limit is None else f" (limit {_seconds(limit)})"
+        head = f"{name} took {after}{bound}"
+        if objective == "tpot":
+            head = f"{name} took {after} a token after its first{bound}"
+        elif objective == "ttft":
+            head = f"{name} had its first token after {after}{bound}"
+            if account.first_token_at is None:
+                head = f"{name} had no token after {after}{bound}"
+        return self._because(head, account.pieces_of(objective))
+
+    def _because(self, head: str, pieces: tuple[Piece, ...]) -> str:
+        """Adds to what is said of a time what most of it went to."""
+        if (main := _main(pieces)) is None:
             return f"{head}."
-        share = f"{main.ns / account.latency:.0%}".replace("%", " %")
+        share = percent(main.ns / (pieces[-1].end - pieces[0].begin))
         return f"{head}: {share} of it {self.part(main)}{self._step(main)}."
+
+    def _served(self, account: Account) -> Served | None:
+        return self._explainer.recording.requests[account.request_id].served
 
     def part(self, part: Part) -> str:
         """Says what a part was, and who caused it."""
@@ -141,9 +179,7 @@ class Words:
         return f"{words}: {self._culprits(part)}"
 
     def lines(self, account: Account) -> Iterator[str]:
-        """Yields the account: a sentence, the parts, and the steps that cost most."""
-        yield self.sentence(account)
-        yield ""
+        """Yields the account: the parts, and the steps that cost most."""
         for part in account.parts:
             phase = "unknown" if part.phase is None else part.phase
             yield (
@@ -224,10 +260,14 @@ class Words:
         return f"{culprit.amount} {unit}"
 
 
-def _main(account: Account) -> Part | None:
-    """Returns what took most of a request's time, in whatever phase."""
+def _seconds(seconds: float) -> str:
+    return duration(round(seconds * NANOSECONDS))
+
+
+def _main(pieces: tuple[Piece, ...]) -> Part | None:
+    """Returns what took most of a time, in whatever phase."""
     causes: dict[tuple[Cause, str, Phase | None], list[Piece]] = {}
-    for piece in account.pieces:
+    for piece in pieces:
         for share in piece.shares:
             # Own prompt and own tokens differ; a preempted request waits once more.
             own = share.cause is Cause.OWN or piece.phase is Phase.PREEMPTED
@@ -235,5 +275,5 @@ def _main(account: Account) -> Part | None:
             key = (share.cause, share.detail, phase)
             only = Piece(piece.begin, piece.end, phase, piece.step, (share,))
             causes.setdefault(key, []).append(only)
-    found = [part for pieces in causes.values() for part in parts_of(tuple(pieces))]
+    found = [part for each in causes.values() for part in parts_of(tuple(each))]
     return max(found, key=lambda each: each.ns, default=None)

@@ -7,15 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
-from urllib.error import HTTPError
 
 import msgspec
 
 from hookline_live.frame import Frame
 from hookline_live.screen import painted
 from hookline_live.totals import Totals
-from hookline_server.cli.asking import add_api_key, open_page
-from hookline_server.cli.errors import CommandFailedError
+from hookline_server.cli.asking import add_api_key, open_page, url_of
+from hookline_server.cli.errors import CommandFailedError, UsageError
 
 _TIMEOUT_SECONDS = 30.0
 _AGAIN_SECONDS = 2.0
@@ -33,16 +32,19 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "url",
         nargs="?",
-        metavar="URL",
+        metavar="SERVER",
         default="http://127.0.0.1:8000",
-        help="the server (default: %(default)s)",
+        help="its URL or HOST:PORT (default: %(default)s)",
     )
     add_api_key(parser, "metrics")
     parser.add_argument(
         "--once", action="store_true", help="print the last minute once, and end"
     )
     arguments = parser.parse_args(argv)
-    source = Source(arguments.url.rstrip("/"), arguments.api_key)
+    url = url_of(arguments.url)
+    if url is None:
+        raise UsageError(f"{arguments.url} is neither a URL nor HOST:PORT")
+    source = Source(url.rstrip("/"), arguments.api_key)
     if arguments.once or not sys.stdout.isatty():
         totals = Totals()
         totals.add(source.window())
@@ -94,12 +96,14 @@ class Source:
                     is_lost = False
 
     def _open(self, path: str) -> HTTPResponse:
-        try:
-            return open_page(
-                self._url, path, self._key, timeout_seconds=_TIMEOUT_SECONDS
-            )
-        except HTTPError as error:
-            raise CommandFailedError(_reason(self._url, error.code)) from error
+        return open_page(
+            self._url,
+            path,
+            key=self._key,
+            scope="metrics",
+            logger="live",
+            timeout_seconds=_TIMEOUT_SECONDS,
+        )
 
 
 def _watch(source: Source) -> None:
@@ -107,7 +111,7 @@ def _watch(source: Source) -> None:
     totals = Totals()
     totals.add(source.window())
     while True:
-        with suppress(OSError, HTTPException):
+        with suppress(OSError, HTTPException, CommandFailedError):
             for frame in source.frames():
                 if isinstance(frame, int):
                     totals.lost += frame
@@ -122,11 +126,3 @@ def _watch(source: Source) -> None:
         totals.clear()
         with suppress(CommandFailedError):
             totals.add(source.window())
-
-
-def _reason(url: str, status: int) -> str:
-    if status in (401, 403):
-        return f"{url} asks for a key of the scope metrics: --api-key"
-    if status == 404:
-        return f"{url} has no live view; it takes --stat-logger live"
-    return f"{url} answered {status}"

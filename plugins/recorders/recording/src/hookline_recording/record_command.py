@@ -8,8 +8,8 @@ from hookline_recording.config import RecordingConfig
 from hookline_recording.folder import named, save, save_in_folder
 from hookline_recording.reading import read_recording
 from hookline_recording.watch import PATH
-from hookline_server.cli.asking import add_api_key, is_url, open_page
-from hookline_server.cli.errors import CommandFailedError
+from hookline_server.cli.asking import add_api_key, open_page, url_of
+from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.output import say
 
 
@@ -23,16 +23,20 @@ def run(argv: list[str]) -> int:
     action.add_argument(
         "source",
         nargs="?",
-        metavar="URL|PID|FILE",
-        help="a server (with --api-key, if it needs one), a process of this machine, "
+        metavar="SOURCE",
+        help="a server's URL or HOST:PORT, a process of this machine, "
         "which may hang, or a ring; by default all rings of this user",
     )
     action.add_argument("--output", metavar="FILE", help="where to save a ring")
     add_api_key(action, "admin")
     arguments = parser.parse_args(argv)
     source = arguments.source
-    if is_url(source):
-        for saved in _ask(source, arguments.api_key):
+    if (url := url_of(source)) is not None:
+        if arguments.output is not None:
+            raise UsageError(
+                f"{url} saves beside its rings, on its own machine: leave --output out"
+            )
+        for saved in save_there(url, arguments.api_key):
             say(f"the server saved {saved}")
         return 0
     for ring in _rings(source):
@@ -65,9 +69,16 @@ def _save(ring: Path, output: str | None) -> Path:
     return Path(output)
 
 
-def _ask(url: str, key: str | None) -> list[str]:
+def save_there(url: str, key: str | None) -> list[str]:
+    """Has a server save its rings; returns the paths on its machine.
+
+    Raises:
+        CommandFailedError: It does not.
+    """
     try:
-        with open_page(url, PATH, key, method="POST") as reply:
+        with open_page(
+            url, PATH, key=key, scope="admin", logger="flight_recorder", method="POST"
+        ) as reply:
             saved: list[str] = json.load(reply)["recordings"]
     except (OSError, ValueError, KeyError) as error:
         raise CommandFailedError(f"{url}: {error}") from error

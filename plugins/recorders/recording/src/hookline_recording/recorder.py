@@ -265,6 +265,7 @@ class Recorder:
             facts.response_id,
             facts.trace_id,
             slo=None if facts.slo is None else msgspec.structs.astuple(facts.slo),
+            adapter=facts.lora,
         )
         self._open[request.request_id] = arrived
         if self._content is not Content.NONE:

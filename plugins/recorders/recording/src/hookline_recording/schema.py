@@ -99,6 +99,7 @@ class Arrived(msgspec.Struct, frozen=True, array_like=True, tag=1):
         is_repeated: Whether this is part of a key frame.
         slo: Its objectives for ttft, tpot and e2e in seconds, None without; None if it
             has none.
+        adapter: Name of its adapter.
     """
 
     at: int
@@ -115,6 +116,7 @@ class Arrived(msgspec.Struct, frozen=True, array_like=True, tag=1):
     block_hashes: bytes = b""
     is_repeated: bool = False
     slo: tuple[float | None, float | None, float | None] | None = None
+    adapter: str | None = None
 
 
 class Planned(msgspec.Struct, frozen=True, array_like=True, tag=2):

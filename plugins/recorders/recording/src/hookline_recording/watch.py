@@ -29,6 +29,10 @@ from hookline_recording.front_end import FrontEndRing
 from hookline_recording.saving import Saving
 
 PATH = "/debug/recording"
+_NO_RING = (
+    "no engine of this server has a ring on this machine; engines have one with "
+    "--flight-recorder-bytes above 0"
+)
 BURST_MISSES, BURST_SECONDS = 10, 10.0
 """This many requests that miss their objectives in this time are a burst."""
 _LOOK_SECONDS = 1.0
@@ -107,9 +111,14 @@ class Watch:
     def _page(self, request: PageRequest) -> PageResponse:
         del request
         saved = [str(path) for path in self._saving.save("asked")]
-        body = json.dumps({"recordings": saved}).encode()
-        status = 200 if saved else 404
-        return PageResponse(body=body, content_type="application/json", status=status)
+        told: dict[str, object] = {"recordings": saved}
+        if not saved:
+            told["error"] = {"code": "no_recording", "message": _NO_RING}
+        return PageResponse(
+            body=json.dumps(told).encode(),
+            content_type="application/json",
+            status=200 if saved else 404,
+        )
 
     def _on_signal(self, _: int, __: FrameType | None) -> None:
         threading.Thread(

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import msgspec
 
+from hookline_server.cli.asking import url_of
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.metrics_tools.catalogue import MetricRow, rows
 from hookline_server.cli.metrics_tools.page import MetricsPage, read_page
-from hookline_server.cli.metrics_tools.web_page import fetch, is_url
+from hookline_server.cli.metrics_tools.web_page import fetch
 
 INSTALLED = "installed"
 
@@ -39,8 +40,8 @@ def shapes_of(source: str, *, token: str | None) -> Shapes:
     """
     if source == INSTALLED:
         return _of_rows(rows())
-    if is_url(source):
-        return _of_page(read_page(fetch(source, token=token), source))
+    if (url := url_of(source)) is not None:
+        return _of_page(read_page(fetch(url, token=token), source))
     try:
         text = Path(source).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

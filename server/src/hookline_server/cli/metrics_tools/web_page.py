@@ -1,11 +1,10 @@
 """Fetches a page of a running server."""
 
-import urllib.error
-import urllib.request
 from http.client import HTTPException
+from urllib.error import HTTPError
 
-from hookline_processes.addresses import AddressError, read_url
-from hookline_processes.proxies import proxy_for
+from hookline_processes.addresses import AddressError
+from hookline_server.cli.asking import open_url
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.option import Option
 
@@ -20,33 +19,21 @@ TOKEN = Option(
 )
 
 
-def is_url(text: str) -> bool:
-    """Whether the text is meant to be a URL, and not a file."""
-    return text.startswith(("http://", "https://"))
-
-
 def fetch(url: str, *, token: str | None = None) -> str:
     """Returns the text of a page.
 
     Raises:
         UsageError: It cannot be read.
     """
-    try:
-        parts, proxy = read_url(url), proxy_for(url)
-    except AddressError as error:
-        raise UsageError(str(error)) from error
-    # Unlike in URLs, the zone of an address is not quoted for sockets.
-    there = parts._replace(netloc=parts.netloc.replace("%25", "%")).geturl()
-    proxies = {} if proxy is None else {parts.scheme: proxy}
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        request = urllib.request.Request(there, headers=headers)  # noqa: S310
-        with opener.open(request, timeout=TIMEOUT_SECONDS) as response:
+        with open_url(url, headers, timeout_seconds=TIMEOUT_SECONDS) as response:
             return str(response.read(MOST_BYTES), "utf-8")
-    except urllib.error.HTTPError as error:
+    except HTTPError as error:
         with error:
             raise UsageError(f"{url} answers {error.code} {error.reason}") from error
+    except AddressError as error:
+        raise UsageError(str(error)) from error
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise UsageError(f"cannot read {url}: {reason}") from error
