@@ -10,8 +10,10 @@ from aiohttp.test_utils import TestClient
 from aiohttp.web import Application, Request
 
 from hookline_live.logger import LiveView
+from hookline_registry import LaneStats
 from hookline_server.settings import ServerSettings
 from hookline_testing.chromium import Page, browsing
+from hookline_testing.payloads import make_state
 from hookline_testing.scripted_server import FakeEngine, client_of
 from hookline_testing.staged_engine import StagedEngine
 
@@ -27,10 +29,23 @@ async def viewing(
     *,
     width: int = 1280,
     is_phone: bool = False,
+    lane: str = "live",
 ) -> AsyncIterator[tuple[Page, str, TestClient[Request, Application]]]:
     """Serves the view and opens a browser; yields its page and the view's URL."""
     engine = FakeEngine()
-    engine.loggers = [LiveView(os.getpid(), {"ttft": 0.5})]
+    view = LiveView(os.getpid(), {"ttft": 0.5})
+    told = LaneStats(
+        name=lane,
+        depth=0,
+        delivered=7,
+        dropped=2,
+        errors=0,
+        busy_seconds=0.5,
+        breaker="closed",
+        last_error=None,
+    )
+    view.state_changed(make_state(lanes=(told,)))
+    engine.loggers = [view]
     profile = folder / "profile"
     profile.mkdir()
     async with (
@@ -134,6 +149,37 @@ async def test_page_follows_pauses_and_goes_back(folder: Path) -> None:
 
         assert "at=" in link
         assert "at=" not in await page.evaluate("location.href")
+    staged.loop.close()
+
+
+async def test_names_are_text(folder: Path) -> None:
+    """
+    Names of the model and of loggers are not markup, and tenants may be called as
+    what every object of JavaScript has.
+    """
+    staged = StagedEngine(folder, name=HOSTILE)
+    for tenant in ("constructor", "__proto__", "toString"):
+        staged.add(tenant, tenant, n=4)
+    staged.turn(times=8)
+    at = staged.clock.wall() // 1_000_000
+    async with viewing(folder, lane=HOSTILE) as (page, url, _):
+        await page.go(f"{url}#at={at}")
+        await page.until(f"document.body && document.body.dataset.at == {at}")
+        await page.until("document.getElementById('lanes').rows.length > 1")
+
+        assert (await shown(page, "model")).startswith("<img src=x onerror=")
+        engines = await shown(page, "engines")
+        assert "idle <img src=x onerror=" in engines
+        assert "\ufffd 6 0 of 4" in engines
+        lanes = await shown(page, "lanes")
+        assert "<img src=x onerror=" in lanes
+        assert "\ufffd 7 0 2 0 closed" in lanes
+        tenants = await shown(page, "tenants")
+        for tenant in ("constructor", "__proto__", "toString"):
+            assert f"{tenant} 0 0 0 4" in tenants
+        assert await page.evaluate("document.querySelectorAll('main img').length") == 0
+        assert await page.evaluate("document.title") == "Hookline live"
+        assert page.complaints == []
     staged.loop.close()
 
 

@@ -126,6 +126,7 @@ def test_top_shows_hostile_text_as_text(staged: StagedEngine) -> None:
     assert "\x1b[31m" not in coloured
     assert "<img src=x onerror=alert(1)>\ufffd" in plain
     assert "1 of 4 run, 0 wait" in plain
+    assert "steps: planning 0 %, fixed cost 0 %, prompts 25 %, decoding 75 %" in plain
     assert re.search(r"decode +\S+ ms +32 +0 +4$", plain, re.MULTILINE)
 
 

@@ -36,11 +36,16 @@ class StagedEngine:
     """
 
     def __init__(
-        self, folder: Path, *, num_seqs: int = 4, num_blocks: int = 64
+        self,
+        folder: Path,
+        *,
+        num_seqs: int = 4,
+        num_blocks: int = 64,
+        name: str | None = None,
     ) -> None:
         self.clock = VirtualClock(START)
         config = EngineConfig(
-            model=ModelConfig(max_model_len=16 * num_blocks),
+            model=ModelConfig(max_model_len=16 * num_blocks, served_model_name=name),
             cache=CacheConfig(num_kv_blocks=num_blocks),
             scheduler=SchedulerConfig(max_num_seqs=num_seqs),
             executor=ExecutorConfig(name="simulated"),

@@ -20,8 +20,8 @@ STUCK_SECONDS = 2.0
 _LOOK_SECONDS = 1.0
 _WINDOW_NS = WINDOW_SECONDS * NANOSECONDS
 NO_RINGS = (
-    "No engine of this server has a flight recorder on this machine: they record with "
-    "--flight-recorder-bytes 64MiB, in a process of their own by default."
+    "No engine of this server records on this machine: it has ended, or has no flight "
+    "recorder. By default it has: --flight-recorder-bytes 64MiB, in its own process."
 )
 
 

@@ -10,6 +10,13 @@ from hookline_live.totals import WAITING, Totals
 
 _RESET, _BOLD, _SOFT = "\x1b[0m", "\x1b[1m", "\x1b[2m"
 _WARN, _GOOD, _WAIT = "\x1b[33m", "\x1b[36m", "\x1b[35m"
+_PARTS = {
+    "plan": "planning",
+    "fixed": "fixed cost",
+    "prompts": "prompts",
+    "decodes": "decoding",
+    "slower": "slower than explained",
+}
 _UNPRINTABLE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 
 
@@ -73,6 +80,10 @@ def _state(totals: Totals) -> Iterable[str]:
         f"{totals.sum('steps')} steps, the longest {seconds(longest.longest_us / 1e6)} "
         f"(step {longest.longest_step}), {totals.sum('preempted')} preemptions"
     )
+    parts = {name: totals.sum(f"{key}_us") for key, name in _PARTS.items()}
+    if whole := sum(parts.values()):
+        told = (f"{name} {100 * took / whole:.0f} %" for name, took in parts.items())
+        yield f"time of these steps: {', '.join(told)}"
     obstacles = totals.counter("obstacles").most_common()
     if obstacles:
         told = (f"{name} {seconds(took / 1e6)}" for name, took in obstacles)

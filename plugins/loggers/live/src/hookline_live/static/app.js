@@ -165,7 +165,7 @@ function tables({ engines, columns }) {
   const all = [...data.engines.values()].map((each) => each.now).sort((a, b) => a.index - b.index);
   table("engines", ["engine", "state", "model", "steps", "running", "waiting", "KV held", "executor", "pid"], all.map((each) => [
     `${each.index}`, (each.state || "running") + (each.reason ? `: ${plain(each.reason)}` : ""), plain(each.model), number(each.step || 0),
-    `${each.running || 0} of ${each.max_running || 0}`, `${each.waiting || 0}`, share(each.used || 0, each.num_blocks), each.executor, `${each.pid}`,
+    `${each.running || 0} of ${each.max_running || 0}`, `${each.waiting || 0}`, share(each.used || 0, each.num_blocks), plain(each.executor), `${each.pid}`,
   ])).forEach((line, place) => {
     const isOne = all.length < 2;
     line.children[1].classList.toggle("bad", ["hung", "ended"].includes(all[place].state));
