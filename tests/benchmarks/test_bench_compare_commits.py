@@ -21,6 +21,7 @@ from bench_compare import (
 
 from hookline_bench.command import BENCHMARKS
 from hookline_bench.comparison.read_result import LISTS
+from hookline_testing.essential import essential
 
 
 def test_cases_are_benchmarks_whose_results_can_be_compared() -> None:
@@ -112,7 +113,10 @@ def test_each_run_is_announced_and_sides_alternate(
     assert order == [*["latency"] * 2, *["startup"] * 2] * 2
 
 
-@pytest.mark.parametrize(("second", "is_worse"), [(2.0, True), (1.0, False)])
+@pytest.mark.parametrize(
+    ("second", "is_worse"),
+    essential([(2.0, True), (1.0, False)], (2.0, True), slow=[(1.0, False)]),
+)
 def test_a_case_is_worse_if_it_is_in_each_pair(
     tmp_path: Path, second: float, is_worse: bool
 ) -> None:

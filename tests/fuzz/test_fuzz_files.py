@@ -9,6 +9,7 @@ import pytest
 
 from hookline_faults.fuzzing.file_campaign import QUICK, SLOW
 from hookline_faults.fuzzing.file_targets import TARGETS, make_target
+from hookline_testing.essential import essential
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +18,10 @@ def _logging() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("name", [*QUICK, *SLOW])
+@pytest.mark.parametrize(
+    "name",
+    essential([*QUICK, *SLOW], *({*QUICK, *SLOW} - {"recording"}), slow=["recording"]),
+)
 def test_mutated_content_is_read_or_refused(name: str, tmp_path: Path) -> None:
     """
     A reader of a mutated file raises only the errors that it documents.

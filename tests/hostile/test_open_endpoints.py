@@ -112,6 +112,7 @@ def test_no_body_is_asked_for_without_a_key(
     assert first_line(server, head).startswith("HTTP/1.1 401 ")
 
 
+@pytest.mark.slow
 def test_long_bodies_without_a_key_are_cut_off(server: Server) -> None:
     """
     A client that goes on sending after the refusal is cut off, not listened to.

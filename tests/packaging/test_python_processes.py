@@ -4,6 +4,8 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 from hookline_testing.structure.sources import called, parsed
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +72,7 @@ def test_one_function_names_the_interpreter() -> None:
     assert where(names_interpreter) == INTERPRETER.keys()
 
 
+@pytest.mark.slow
 def test_no_process_is_started_otherwise() -> None:
     """Processes that are forked import nothing; others are known."""
     assert where(starts_processes) == STARTED.keys()

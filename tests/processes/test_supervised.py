@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hookline_processes.supervised import Output, Supervised
+from hookline_testing.essential import essential
 
 WAIT_SECONDS = 60.0
 MOST_BYTES = 1 << 16
@@ -61,7 +62,9 @@ def test_process_that_the_kernel_keeps_is_given_up(
     process.close(WAIT_SECONDS)
 
 
-@pytest.mark.parametrize("stage", ["Popen", "_fork_exec"])
+@pytest.mark.parametrize(
+    "stage", essential(["Popen", "_fork_exec"], "_fork_exec", slow=["Popen"])
+)
 def test_fork_waits_for_the_start_of_a_process(
     stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

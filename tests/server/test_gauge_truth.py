@@ -242,6 +242,7 @@ async def test_gauges_after_all_have_finished(server: Server) -> None:
     assert (after.open, after.residue) == (0, 0)
 
 
+@pytest.mark.slow
 async def test_gauges_of_an_idle_engine(server: Server) -> None:
     """
     An engine without steps still sends heartbeats, and its gauges stay exact.

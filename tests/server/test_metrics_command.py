@@ -149,6 +149,7 @@ def test_names_that_do_not_apply_are_explained(shown: Shown) -> None:
     )
 
 
+@pytest.mark.slow
 @for_each_row("name", sorted({row.name for row in rows()}))
 def test_every_metric_can_be_described(shown: Shown, name: str) -> None:
     """

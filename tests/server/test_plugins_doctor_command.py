@@ -15,10 +15,12 @@ from hookline_server.cli.errors import UsageError
 from hookline_server.cli.metrics_tools.lanes import PREFIX, lane_reports
 from hookline_server.cli.metrics_tools.page import read_page
 from hookline_server.settings import ServerSettings
+from hookline_testing.essential import essential
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.scripted_server import FakeEngine
 
 PLAIN = "from hookline import hookimpl\n@hookimpl\n"
+URLS = ["localhost:8000", "file:///etc/hosts", "ftp://a"]
 CLASS = """\
 from hookline import hookimpl
 
@@ -67,17 +69,20 @@ def test_installed_plugins_are_healthy(capsys: pytest.CaptureFixture[str]) -> No
     assert all(line.endswith(" ok") for line in lines)
 
 
+PROBLEMS = [
+    ("import nothing_of_this_name", "No module named 'nothing_of_this_name'"),
+    (f"{PLAIN}def engine_starts(started): ...", "did you mean 'engine_started'"),
+    (f"{PLAIN}def engine_started(event): ...", "event"),
+    (f"{PLAIN}async def engine_started(started): ...", "coroutine"),
+    ("x = 1", "it implements no hook"),
+    (CLASS.format(hook="step_ended", argument="step"), "no hook 'step_ended'"),
+    (CLASS.format(hook="step_finished", argument="record"), "record"),
+]
+
+
 @pytest.mark.parametrize(
     ("source", "problem"),
-    [
-        ("import nothing_of_this_name", "No module named 'nothing_of_this_name'"),
-        (f"{PLAIN}def engine_starts(started): ...", "did you mean 'engine_started'"),
-        (f"{PLAIN}def engine_started(event): ...", "event"),
-        (f"{PLAIN}async def engine_started(started): ...", "coroutine"),
-        ("x = 1", "it implements no hook"),
-        (CLASS.format(hook="step_ended", argument="step"), "no hook 'step_ended'"),
-        (CLASS.format(hook="step_finished", argument="record"), "record"),
-    ],
+    essential(PROBLEMS, PROBLEMS[0], PROBLEMS[1], PROBLEMS[6], slow=PROBLEMS),
     ids=[
         "import",
         "unknown hook",
@@ -164,7 +169,9 @@ def test_lanes_show_their_failures(
 
 
 @pytest.mark.parametrize(("dropped", "status"), [(0, 0), (1, 1)])
-@pytest.mark.parametrize("path", ["", "/", "/metrics"])
+@pytest.mark.parametrize(
+    "path", essential(["", "/", "/metrics"], "/metrics", slow=["", "/"])
+)
 async def test_running_server_is_checked(
     capsys: pytest.CaptureFixture[str], dropped: int, status: int, path: str
 ) -> None:
@@ -186,7 +193,7 @@ async def test_running_server_is_checked(
     assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["a", "0"]
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "file:///etc/hosts", "ftp://a"])
+@pytest.mark.parametrize("url", essential(URLS, URLS[0], slow=URLS))
 def test_url_must_be_one(capsys: pytest.CaptureFixture[str], url: str) -> None:
     """
     What is no address of the web is refused.

@@ -29,7 +29,7 @@ SLOW_STEPS = ("--executor=simulated", "--simulated-step-seconds=0.05")
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     # Answers are compared, so the same kernels compute all of them.
-    with serving("--port=0", "--no-serve-while-compiling", is_forked=False) as running:
+    with serving("--port=0", "--no-serve-while-compiling") as running:
         yield running
 
 
@@ -45,17 +45,22 @@ def events(raw: bytes) -> list[Any]:
     return [json.loads(event.removeprefix(b"data: ")) for event in found]
 
 
-def test_banner_shows_addresses(server: Server) -> None:
+@pytest.mark.slow
+def test_banner_shows_addresses() -> None:
     """
     When ready, the command prints its URLs, the model, and a line to try.
     """
-    root = f"http://127.0.0.1:{server.port}"
+    with serving("--port=0", is_forked=False) as server:
+        root = f"http://127.0.0.1:{server.port}"
+        status, answer = server.post("/v1/completions", BODY)
 
     assert "serves demo" in server.banner
     assert f"{root}/v1\n" in server.banner
     assert f"{root}/metrics\n" in server.banner
     assert f"{root}/health\n" in server.banner
     assert f"curl {root}/v1/completions" in server.banner
+    assert status == 200
+    assert answer["usage"]["completion_tokens"] == 8
 
 
 def test_stream_equals_the_whole_answer(server: Server) -> None:
@@ -291,6 +296,7 @@ def test_drain_ends_at_its_timeout() -> None:
     assert b'"code":"aborted"' in raw
 
 
+@pytest.mark.slow
 def test_second_signal_ends_at_once() -> None:
     """
     A second signal does not wait for running requests.

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from hookline_server.settings import ServerSettings
 from hookline_testing.own_time import Deadline
+from hookline_testing.scripted_server import FakeEngine, client_of
 from hookline_testing.server_process import Server, serving
 
 MIB = 1024 * 1024
@@ -57,6 +59,7 @@ def wait_for_state(server: Server, state: str) -> None:
         server.wait_for("vllm:engine_sleep_state", expected, sleep_state=each)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2])
 def test_an_engine_sleeps_and_serves_the_same_afterwards(
     server: Server, level: int
@@ -93,17 +96,22 @@ def test_an_engine_sleeps_and_serves_the_same_afterwards(
     assert text_of(answer) == text_of(after) == text_of(before)
 
 
-def test_wrong_parameters_are_named(server: Server) -> None:
+async def test_wrong_parameters_are_named() -> None:
     """
-    A level or mode that does not exist is a 400, and the engine stays awake.
+    A level or mode that does not exist is a 400, and the engine is not told to sleep.
     """
-    status, answer = server.post("/sleep?level=3", {})
-    _, other = server.post("/sleep?mode=never", {})
+    engine = FakeEngine()
+    async with client_of(engine, ServerSettings(enable_sleep_mode=True)) as client:
+        responses = [
+            await client.post("/sleep?level=3"),
+            await client.post("/sleep?mode=never"),
+        ]
+        level, mode = [(await each.json())["error"] for each in responses]
 
-    assert status == 400
-    assert answer["error"]["message"] == "level must be one of 1, 2, not '3'"
-    assert other["error"]["param"] == "mode"
-    assert server.get("/is_sleeping") == (200, '{"is_sleeping":false,"level":0}')
+    assert [each.status for each in responses] == [400, 400]
+    assert level["message"] == "level must be one of 1, 2, not '3'"
+    assert mode["param"] == "mode"
+    assert not engine.commands
 
 
 @pytest.mark.exhaustive

@@ -164,6 +164,7 @@ def test_a_parser_that_fails_is_counted() -> None:
     assert failures.stats().failures == (("tool", "p", 1),)
 
 
+@pytest.mark.slow
 def test_a_real_model_calls_by_the_schema() -> None:
     """
     The demo model, made to like braces, writes a call instead of many of them. A schema

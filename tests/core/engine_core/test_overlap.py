@@ -21,6 +21,7 @@ from hookline.stats.scheduler_stats import Residue
 from hookline.step import StepLogprobs, StepPlan, StepResult
 from hookline_metrics.saturation import Saturation
 from hookline_testing.cache_check import CacheCheckingExecutor
+from hookline_testing.essential import essential
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.simulation import (
     engine_request,
@@ -211,7 +212,12 @@ def driven_plainly(seed: int) -> list[StepOutput]:
     return drive(make_traffic(seed), overlaps=False)
 
 
-@pytest.mark.parametrize(("overlaps", "stages"), [(True, 1), (False, 2), (True, 3)])
+@pytest.mark.parametrize(
+    ("overlaps", "stages"),
+    essential(
+        [(True, 1), (False, 2), (True, 3)], (True, 1), slow=[(False, 2), (True, 3)]
+    ),
+)
 def test_random_traffic_gives_the_same_tokens(*, overlaps: bool, stages: int) -> None:
     """Stops, aborts, preemptions, chunks, prefix hits: overlap changes no text.
 

@@ -19,6 +19,7 @@ from hookline import LLM, SamplingParams
 from hookline.engine.worker.sampling.sampler import Samples
 from hookline_kernels.drawing import invert_distribution, keep_likeliest, uniforms
 from hookline_models.sampling.sampler import Sampler
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 
 Int64 = npt.NDArray[np.int64]
@@ -68,7 +69,9 @@ def draw(make_sampler: MakeSampler, params: SamplingParams) -> Int64:
     return np.bincount(samples.token_ids, minlength=VOCAB)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name", essential(SETTINGS, "plain", "top-k", "top-p", "all", slow=SETTINGS)
+)
 def test_draws_match_the_oracle(
     make_sampler: MakeSampler, score: Score, name: str
 ) -> None:

@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.engine.engine_core import EngineCore
@@ -34,6 +36,7 @@ def drive(core: EngineCore, clock: VirtualClock, seed: int) -> None:
             clock.sleep((next_arrival - clock.now()) / 1e9)
 
 
+@pytest.mark.slow
 def test_ten_thousand_requests_run_to_the_end() -> None:
     """Everyone finishes, the books balance, and all blocks are free again."""
     clock = VirtualClock()

@@ -18,6 +18,7 @@ from hookline.request import FinishReason
 from hookline_metrics import Family
 from hookline_metrics.histogram_value import HistogramValue
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 
 from .conftest import CASES, EOS, PERSON, Case, check, config_of, sampled, tokens
@@ -227,7 +228,7 @@ def test_steps_that_overlap_follow_the_grammar(random_model: Oracle) -> None:
         assert_conserved(llm)
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("temperature", essential([0.0, 1.0], 1.0, slow=[0.0]))
 @pytest.mark.parametrize(
     "model", ["random", pytest.param("demo", marks=pytest.mark.exhaustive)]
 )
@@ -328,16 +329,18 @@ FORCED: dict[str, Any] = {
 }
 
 
+DRAFTING: list[tuple[dict[str, Any], bool]] = [
+    ({"device": "cpu"}, True),  # CUDA graphs verify drafts of proposers alone
+    ({"async_scheduling": True}, False),
+    (
+        {"speculative_config": {"method": "ngram", "num_speculative_tokens": 4}},
+        True,
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("options", "is_drafted"),
-    [
-        ({"device": "cpu"}, True),  # CUDA graphs verify drafts of proposers alone
-        ({"async_scheduling": True}, False),
-        (
-            {"speculative_config": {"method": "ngram", "num_speculative_tokens": 4}},
-            True,
-        ),
-    ],
+    ("options", "is_drafted"), essential(DRAFTING, DRAFTING[0], slow=DRAFTING)
 )
 def test_what_a_grammar_forces_is_drafted(
     random_model: Oracle, options: dict[str, Any], is_drafted: bool

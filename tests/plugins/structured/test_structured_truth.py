@@ -21,6 +21,7 @@ from hookline_grammars.backend import BackendContext, RefusedGrammarError
 from hookline_grammars.loading import chosen_backends, make_backend
 from hookline_grammars.spec import spec_of
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 
 from .made_schemas import MADE
 from .nasty_schemas import NASTY
@@ -103,7 +104,7 @@ def compiles(backend: str, schema: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", essential(BACKENDS, "auto", slow=BACKENDS))
 def test_these_schemas_are_refused_and_no_others(backend: str) -> None:
     """
     Each with a reason; two hundred can be followed by `auto`.

@@ -17,6 +17,7 @@ from hookline_testing.cluster.traffic import (
     Traffic,
     Uniform,
 )
+from hookline_testing.essential import essential
 
 ENGINES = 4
 SLOW_STEPS = SimulationConfig(
@@ -45,7 +46,9 @@ def served(
     return Cluster(spec, make_traffic(name)).serve(REQUESTS)
 
 
-@pytest.mark.parametrize("name", TRAFFIC)
+@pytest.mark.parametrize(
+    "name", essential(TRAFFIC, "uniform", "bursts", "conversations", slow=["mixed"])
+)
 def test_all_requests_are_served_and_counted_once(name: str) -> None:
     """Received is finished and in flight at every sampled moment, and at the end."""
     result = served(name)

@@ -17,12 +17,26 @@ def test_all_but_the_chosen_values_are_exhaustive() -> None:
     assert second == 2
 
 
+def test_slow_values_are_left_to_ci() -> None:
+    """
+    Unless they are chosen, so that all may be called slow.
+    """
+    first, second, third = essential([1, (2, 3), 4], 1, slow=[1, (2, 3)])
+
+    assert first == 1
+    assert second.values == (2, 3)  # type: ignore[attr-defined]
+    assert [mark.name for mark in second.marks] == ["slow"]  # type: ignore[attr-defined]
+    assert [mark.name for mark in third.marks] == ["exhaustive"]  # type: ignore[attr-defined]
+
+
 def test_a_chosen_value_is_one_of_all() -> None:
     """
     Else it would be left out silently.
     """
     with pytest.raises(ValueError, match=r"\[3\]"):
         essential([1, 2], 3)
+    with pytest.raises(ValueError, match=r"\[4\]"):
+        essential([1, 2], 1, slow=[2, 4])
 
 
 @pytest.mark.parametrize(("variable", "count"), [("", 10), ("1", 30)])
@@ -47,6 +61,8 @@ def test_a_third_of_the_examples_is_essential(
         ("@pytest.mark.exhaustive\n@pytest.mark.slow", REST, True),
         ("a slow test", REST, False),
         ("essential(PARAMS)", "exhaustive", True),
+        ("essential(PARAMS)", REST, False),
+        ("essential(PARAMS, slow=PARAMS)", REST, True),
         ("pytest.mark.gpu", "gpu and slow", False),
     ],
 )

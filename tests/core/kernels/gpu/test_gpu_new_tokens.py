@@ -63,7 +63,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return calls
 
 
-@pytest.mark.parametrize("batch", BATCHES, ids=str)
+@pytest.mark.parametrize(
+    "batch", essential(BATCHES, BATCHES[0], BATCHES[2], slow=BATCHES), ids=str
+)
 @pytest.mark.parametrize("group", essential([1, 2, 4], 2))
 def test_equals_reference(
     batch: list[tuple[int, int]], group: int, device: torch.device, seen: list[bool]

@@ -7,6 +7,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 
 from hookline_kernels.gpu.rejection import reject
 from hookline_kernels.rejection import reject_reference
+from hookline_testing.essential import essential
 
 
 def distributions(rows: int, vocab_size: int, seed: int) -> torch.Tensor:
@@ -54,7 +55,7 @@ def test_equals_reference(vocab_size: int, certain: bool, device: torch.device) 
     assert 0 < int(accepted.sum()) < total
 
 
-@pytest.mark.parametrize("certain", [False, True])
+@pytest.mark.parametrize("certain", essential([False, True], False, slow=[True]))
 def test_what_is_kept_is_distributed_as_the_target(
     certain: bool, device: torch.device
 ) -> None:

@@ -88,7 +88,15 @@ def test_argmax_of_special_numbers(
 
 
 @pytest.mark.parametrize("dtype", essential(DTYPES, torch.bfloat16), ids=str)
-@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 4097), (1, 9000)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param((1, 1), marks=pytest.mark.slow),
+        (3, 7),
+        (2, 4097),
+        pytest.param((1, 9000), marks=pytest.mark.slow),
+    ],
+)
 def test_draws_equal_the_reference(
     shape: tuple[int, int], dtype: torch.dtype, device: torch.device
 ) -> None:
@@ -246,7 +254,7 @@ FILTERS = [
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("dtype", essential(DTYPES, torch.bfloat16), ids=str)
 @pytest.mark.parametrize(
-    ("top_k", "top_p"), essential(FILTERS, (3, 0.6), (200, 0.999), (201, 0.9))
+    ("top_k", "top_p"), essential(FILTERS, (3, 0.6), slow=[(200, 0.999), (201, 0.9)])
 )
 def test_floors_of_several_parts_are_exact(
     top_k: int, top_p: float, dtype: torch.dtype, device: torch.device
@@ -278,7 +286,7 @@ def test_floors_of_several_parts_are_exact(
 
 
 @pytest.mark.usefixtures("_small_parts")
-@pytest.mark.parametrize("filters", [False, True])
+@pytest.mark.parametrize("filters", essential([False, True], False, slow=[True]))
 def test_a_row_draws_the_same_in_every_batch(
     filters: bool, device: torch.device
 ) -> None:

@@ -20,6 +20,7 @@ from transformers import (
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline_models.checkpoints.rope_choice import choose_rope
+from hookline_testing.essential import essential
 from hookline_testing.oracle import SHAPE, Oracle, make_oracle
 
 ORIGINAL, LONGEST = 64, 256
@@ -169,7 +170,7 @@ def with_factors(oracle: Oracle, which: str) -> PreTrainedModel:
     return model
 
 
-@pytest.mark.parametrize("where", MODELS)
+@pytest.mark.parametrize("where", essential(MODELS, "phi3", slow=MODELS))
 def test_longrope_is_chosen_by_the_longest_context(tmp_path: Path, where: str) -> None:
     """Not by neighbours: beyond the original length all requests get long factors."""
     oracle = MODELS[where](tmp_path)

@@ -174,7 +174,9 @@ def of_cached_prompts(llm: LLM) -> list[RequestOutput]:
     return found
 
 
-@pytest.mark.parametrize("most_at_once", [256, 2], ids=["together", "amid decodes"])
+@pytest.mark.parametrize(
+    "most_at_once", essential([256, 2], 2, slow=[256]), ids=["together", "amid decodes"]
+)
 def test_prompts_are_replayed(
     most_at_once: int, tiled: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

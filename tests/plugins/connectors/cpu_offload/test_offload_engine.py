@@ -20,6 +20,7 @@ from hookline.engine.worker.paged_cache import PagedCache
 from hookline_kv_transfer import KVTransferConfig
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import make_oracle
 from hookline_testing.plugin_site import PluginSite
 
@@ -66,7 +67,7 @@ def _no_calls_between_layers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("offload")
 @pytest.mark.parametrize("async_scheduling", [False, True])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", essential(FAMILIES, "mistral", slow=FAMILIES))
 def test_tokens_are_the_oracles(
     tmp_path: Path, family: str, *, async_scheduling: bool
 ) -> None:

@@ -9,6 +9,7 @@ from hookline.config import CacheConfig, Dtype, EngineConfig, ModelConfig
 from hookline_faults.p2p_transport import PREFILL, Wire, prefilled
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
+from hookline_testing.essential import essential
 from hookline_testing.oracle import make_oracle
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
@@ -16,6 +17,7 @@ MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 PROMPT = [(7 * index) % 300 for index in range(45)]
 OUTPUT_TOKENS = 8
 MODES = ("pull", "push")
+FAMILIES = ("llama", "mistral", "gemma2")
 
 
 def config_for(folder: Path, dtype: Dtype) -> EngineConfig:
@@ -49,7 +51,7 @@ def passed_on(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2"])
+@pytest.mark.parametrize("family", essential(FAMILIES, "gemma2", slow=FAMILIES))
 def test_prompt_of_another_is_continued_rightly(
     make_engine: MakeEngine, tmp_path: Path, family: str, mode: str
 ) -> None:

@@ -17,6 +17,7 @@ from hookline_kv_transfer.blocks import Bytes
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_p2p.wire import Blocks, decode
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_for, turn_until
+from hookline_testing.essential import essential
 from hookline_testing.own_time import Took
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
@@ -349,17 +350,17 @@ def test_dead_producer_is_unreachable(
     assert took.own_seconds < 1.4
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"remote_host": "no host at all"},
-        {"remote_host": "192.0.2.1"},  # another machine, and there is no secret
-        {"remote_port": "80"},
-        {"remote_engine_id": None},
-        {"remote_request_id": "-1"},
-        {"remote_num_tokens": None},
-    ],
-)
+WRONG: list[dict[str, object]] = [
+    {"remote_host": "no host at all"},
+    {"remote_host": "192.0.2.1"},  # another machine, and there is no secret
+    {"remote_port": "80"},
+    {"remote_engine_id": None},
+    {"remote_request_id": "-1"},
+    {"remote_num_tokens": None},
+]
+
+
+@pytest.mark.parametrize("wrong", essential(WRONG, WRONG[0], WRONG[2], slow=WRONG))
 def test_wrong_params_are_counted(
     make_engine: MakeEngine, right: list[int], wrong: dict[str, object]
 ) -> None:

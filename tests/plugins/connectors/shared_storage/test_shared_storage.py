@@ -282,7 +282,10 @@ def test_engines_share_what_was_computed(
 
 
 @pytest.mark.parametrize("load_async", essential([False, True], False))
-@pytest.mark.parametrize("damage", sorted(DAMAGES))
+@pytest.mark.parametrize(
+    "damage",
+    essential(sorted(DAMAGES), "bit", "header", "other model", "short", slow=DAMAGES),
+)
 def test_damaged_files_cost_no_token(
     site: PluginSite, tmp_path: Path, damage: str, *, load_async: bool
 ) -> None:

@@ -18,6 +18,7 @@ from hookline_prometheus.options import Options
 from hookline_prometheus.page import Page
 from hookline_prometheus.process_families import KEPT_SECONDS, ProcessFamilies
 from hookline_prometheus.rendered_page import RenderedPage
+from hookline_testing.essential import essential
 from hookline_testing.payloads import make_started, make_state, make_step
 
 Scrape = Callable[[PrometheusLogger, str], tuple[str, str]]
@@ -90,7 +91,9 @@ def collections(page: str) -> float:
     return float(line.removeprefix(head))
 
 
-@pytest.mark.parametrize("media_type", MediaType)
+@pytest.mark.parametrize(
+    "media_type", essential(MediaType, MediaType.OPENMETRICS, slow=MediaType)
+)
 def test_no_page_is_torn(
     logger: PrometheusLogger, scrape: Scrape, parse: Parse, media_type: MediaType
 ) -> None:
@@ -216,7 +219,9 @@ def test_heartbeats_refresh_process_metrics(
     assert after > before
 
 
-@pytest.mark.parametrize("media_type", MediaType)
+@pytest.mark.parametrize(
+    "media_type", essential(MediaType, MediaType.TEXT, slow=MediaType)
+)
 def test_page_refreshes_them_without_heartbeats(
     logger: PrometheusLogger,
     scrape: Scrape,

@@ -208,6 +208,7 @@ def test_the_last_owner_of_a_block_is_known(config: EngineConfig) -> None:
     assert {(1, 2), (2, 3)} <= taken
 
 
+@pytest.mark.slow
 def test_a_process_that_replaces_another_records_elsewhere(
     config: EngineConfig,
 ) -> None:

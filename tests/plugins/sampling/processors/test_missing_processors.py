@@ -20,6 +20,7 @@ def _left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_left_out")
 def test_requests_that_need_one_are_refused() -> None:
     """With its name and the distribution to install; others are served."""

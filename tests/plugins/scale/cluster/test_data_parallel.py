@@ -108,6 +108,7 @@ def test_structured_outputs_work_on_both_engines(llama: Oracle) -> None:
     assert finished == [3, 3]
 
 
+@pytest.mark.slow
 def test_engines_in_this_process_take_turns() -> None:
     """`in_process` is the user's choice; without it engines have their processes."""
     with LLM(executor="simulated", data_parallel_size=3, in_process=True) as llm:

@@ -49,6 +49,7 @@ from hookline_process_engine.process_client import ProcessClient
 from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_simulated.config import SimulationConfig
 from hookline_testing import PluginSite
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
 
@@ -242,7 +243,10 @@ def test_a_death_ends_the_requests_of_its_engine_only(
     assert payloads(site, EngineStopped) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+@pytest.mark.parametrize(
+    "number",
+    essential([signal.SIGKILL, signal.SIGSEGV], signal.SIGKILL, slow=[signal.SIGSEGV]),
+)
 def test_a_killed_process_leaves_the_other(
     configs: list[EngineConfig], number: signal.Signals
 ) -> None:

@@ -60,7 +60,8 @@ MODES = {
 
 
 @pytest.fixture(
-    scope="module", params=essential(sorted(FAMILIES), "gemma2", "gpt-oss", "llama")
+    scope="module",
+    params=essential(sorted(FAMILIES), "llama", slow=["gemma2", "gpt-oss"]),
 )
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

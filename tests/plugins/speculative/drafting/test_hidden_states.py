@@ -174,7 +174,9 @@ def check_features(oracle: Oracle, watching: WatchingProposer) -> int:
 
 
 @pytest.mark.parametrize("mode", essential(["batched", "torch-kernels"], "batched"))
-@pytest.mark.parametrize("name", essential(sorted(FAMILIES), "gemma2", "gpt2", "llama"))
+@pytest.mark.parametrize(
+    "name", essential(sorted(FAMILIES), "gemma2", slow=["gpt2", "llama"])
+)
 def test_features_are_what_the_named_layers_read(
     name: str, mode: str, speculating_llm: SpeculatingLLM, tmp_path: Path
 ) -> None:

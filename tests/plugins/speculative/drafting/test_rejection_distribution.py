@@ -210,6 +210,7 @@ def test_tokens_are_distributed_as_the_target(
     assert p > LEAST_P
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "may_compile"),
     essential([*((name, True) for name in SETTINGS), ("all", False)], ("all", True)),

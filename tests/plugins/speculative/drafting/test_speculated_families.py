@@ -103,8 +103,10 @@ def check(speculating_llm: SpeculatingLLM, oracle: Oracle, name: str, mode: str)
     ("family", "name"),
     essential(
         product(sorted(FAMILIES), KINDS),
-        *product(ESSENTIAL_FAMILIES, ["half-right"]),
-        *product(["llama"], ["right", "random"]),
+        ("gpt-oss", "half-right"),
+        ("llama", "half-right"),
+        ("llama", "random"),
+        slow=[*product(ESSENTIAL_FAMILIES, ["half-right"]), ("llama", "right")],
     ),
     indirect=["family"],
 )
@@ -118,7 +120,7 @@ def test_every_family_is_left_as_it_is(
         assert accepted > len(mixed_prompts()) * OUTPUT_TOKENS * 0.2
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", essential(KINDS, "random", slow=KINDS))
 @pytest.mark.parametrize(
     "mode", essential(sorted(set(MODES) - {"batched"}), "preempted")
 )

@@ -54,7 +54,7 @@ def config_for(
     return replace(MODES[mode], model=model, speculative=speculative)
 
 
-@pytest.mark.parametrize("name", essential(sorted(FAMILIES), "gemma2", "llama"))
+@pytest.mark.parametrize("name", essential(sorted(FAMILIES), "llama", slow=["gemma2"]))
 def test_every_family_is_left_as_it_is(
     name: str, tmp_path: Path, make_head: MakeHead
 ) -> None:
@@ -121,8 +121,8 @@ def test_the_last_stage_has_the_head(  # noqa: PLR0917 - four of them are parame
             *(("batched", count) for count in (1, 5, 32)),
             *((mode, count) for mode in ("chunked", "preempted") for count in (2, 9)),
         ],
-        ("batched", 5),
         ("preempted", 9),
+        slow=[("batched", 5)],
     ),
 )
 def test_every_mode_is_left_as_it_is(

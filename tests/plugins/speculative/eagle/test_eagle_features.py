@@ -165,6 +165,11 @@ def target_states(oracle: Oracle, head: Head, tokens: list[int]) -> torch.Tensor
 
 
 @pytest.mark.parametrize("mode", essential(sorted(MODES), "chunked"))
+@pytest.mark.parametrize(
+    "head_folder",
+    essential(["eagle", "eagle3"], "eagle", slow=["eagle3"]),
+    indirect=True,
+)
 def test_features_are_those_of_whole_sequences(
     mode: str,
     llama: Oracle,
@@ -181,6 +186,11 @@ def test_features_are_those_of_whole_sequences(
         assert llm.front_end.engines[0].stats.totals.preemptions > 0
 
 
+@pytest.mark.parametrize(
+    "head_folder",
+    essential(["eagle", "eagle3"], "eagle", slow=["eagle3"]),
+    indirect=True,
+)
 def test_cached_prefixes_have_the_draft_s_keys_and_values(
     llama: Oracle,
     head_folder: Path,

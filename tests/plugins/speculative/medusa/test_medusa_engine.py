@@ -73,7 +73,7 @@ def copying_heads(oracle: Oracle) -> tuple[Head, ...]:
     return tuple(Head(blocks, None if index % 2 else output) for index in range(4))
 
 
-@pytest.mark.parametrize("name", essential(sorted(FAMILIES), "gemma2", "llama"))
+@pytest.mark.parametrize("name", essential(sorted(FAMILIES), "llama", slow=["gemma2"]))
 def test_every_family_is_left_as_it_is(
     name: str, tmp_path: Path, make_heads: MakeHeads
 ) -> None:

@@ -11,18 +11,30 @@ import pytest
 from _pytest.mark.expression import Expression
 
 
-def essential(values: Iterable[object], *chosen: object) -> list[object]:
+def essential(
+    values: Iterable[object], *chosen: object, slow: Iterable[object] = ()
+) -> list[object]:
     """Returns the parameters of a test; all but the chosen ones are `exhaustive`.
 
     A tuple is the values of several parameters.
 
+    Args:
+        values: All parameters.
+        chosen: Those of `make test`.
+        slow: Those that are `slow` instead, unless they are chosen: CI has them.
+
     Raises:
-        ValueError: A chosen value is not among the values.
+        ValueError: A chosen or slow value is not among the values.
     """
-    every = list(values)
-    if missing := [value for value in chosen if value not in every]:
+    every, others = list(values), list(slow)
+    if missing := [value for value in (*chosen, *others) if value not in every]:
         raise ValueError(f"not among the parameters: {missing}")
-    return [value if value in chosen else _exhaustive(value) for value in every]
+    return [
+        value
+        if value in chosen
+        else _marked(value, "slow" if value in others else "exhaustive")
+        for value in every
+    ]
 
 
 def examples(count: int) -> int:
@@ -40,6 +52,7 @@ def may_be_asked_for(source: str, asked: str) -> bool:
     """
     names = {*re.findall(r"\bmark\.(\w+)", source)}
     names |= {"exhaustive"} if "essential" in source else set()
+    names |= {"slow"} if "slow=" in source else set()
     names &= {*re.findall(r"\w+", asked)}
     is_asked = Expression.compile(asked).evaluate
     return any(
@@ -49,6 +62,6 @@ def may_be_asked_for(source: str, asked: str) -> bool:
     )
 
 
-def _exhaustive(value: object) -> object:
+def _marked(value: object, mark: str) -> object:
     values = value if isinstance(value, tuple) else (value,)
-    return pytest.param(*values, marks=pytest.mark.exhaustive)
+    return pytest.param(*values, marks=getattr(pytest.mark, mark))

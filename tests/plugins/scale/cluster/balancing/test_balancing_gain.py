@@ -10,6 +10,7 @@ from hookline_testing.cluster.cluster import Cluster
 from hookline_testing.cluster.spec import ClusterSpec
 from hookline_testing.cluster.tally import Result
 from hookline_testing.cluster.traffic import ClosedLoop, Uniform
+from hookline_testing.essential import essential
 
 GROUPS, MEMBERS = 64, 8
 PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 32
@@ -71,7 +72,14 @@ def test_one_hot_prefix_uses_both_engines() -> None:
     assert by_prefix.seconds / by_load.seconds < 1.2
 
 
-@pytest.mark.parametrize("balancing", [LoadBalancing.PREFIX, LoadBalancing.SCORE])
+@pytest.mark.parametrize(
+    "balancing",
+    essential(
+        [LoadBalancing.PREFIX, LoadBalancing.SCORE],
+        LoadBalancing.PREFIX,
+        slow=[LoadBalancing.SCORE],
+    ),
+)
 def test_prompts_without_anything_in_common_are_spread(
     balancing: LoadBalancing,
 ) -> None:

@@ -61,11 +61,13 @@ def family(
     ("family", "mode", "engines"),
     essential(
         product(FAMILIES, MODES, [2, 3]),
-        ("deepseek-v2", "chunked", 2),
         ("gpt-oss", "drafted", 2),
-        ("mixtral", "preempted", 2),
         ("qwen3-moe", "batched", 3),
-        ("qwen3-moe", "kernels", 2),
+        slow=[
+            ("deepseek-v2", "chunked", 2),
+            ("mixtral", "preempted", 2),
+            ("qwen3-moe", "kernels", 2),
+        ],
     ),
     indirect=["family"],
 )
