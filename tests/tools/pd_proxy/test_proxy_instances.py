@@ -3,14 +3,11 @@
 import pytest
 
 from hookline.exceptions import ConfigError
-from hookline_pd_proxy.instance import (
-    ERRORS_IN_A_ROW,
-    Instance,
-    Role,
-)
-from hookline_pd_proxy.load import Load, read_load
+from hookline_gateway.upstreams.instance import ERRORS_IN_A_ROW, Instance
+from hookline_gateway.upstreams.load import Load, read_load
+from hookline_gateway.upstreams.pool import Pool
 from hookline_pd_proxy.options import ROUTE_OPTIONS
-from hookline_pd_proxy.pool import Pool
+from hookline_pd_proxy.roles import Role
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_server.cli import main
 
@@ -29,6 +26,15 @@ VLLM = """\
 vllm:num_requests_running{engine="0"} 20.0
 vllm:num_requests_waiting{engine="0"} 30.0
 vllm:kv_cache_usage_perc{engine="0"} 0.125
+"""
+SGLANG = """\
+sglang:num_running_reqs{model_name="m"} 2.0
+sglang:num_queue_reqs{model_name="m"} 3.0
+sglang:token_usage{model_name="m"} 0.25
+"""
+LLAMA = """\
+llamacpp:requests_processing 1
+llamacpp:requests_deferred 2
 """
 INFO = """\
 hookline_engine_info{engine="0",dtype="a \\" b",max_model_len="4096"} 1.0
@@ -54,13 +60,17 @@ def made(clock: Clock | None = None, number: int = 1) -> Instance:
 @pytest.mark.parametrize(
     ("page", "expected"),
     [
-        (HOOKLINE, Load(10, 0.5)),
-        (VLLM, Load(50, 0.125)),
-        (HOOKLINE + VLLM, Load(10, 0.5)),
-        (HOOKLINE + INFO, Load(10, 0.5, 2048)),
-        (VLLM + INFO.replace("4096", "x").replace("2048", "0"), Load(50, 0.125)),
-        (VLLM.replace("20.0", "2e+06"), Load(2_000_030, 0.125)),
-        ("hookline_requests_running 1\nhookline_requests_waiting 2\n", Load(3, 0)),
+        (HOOKLINE, Load(10, 0.5, waiting=7)),
+        (VLLM, Load(50, 0.125, waiting=30)),
+        (HOOKLINE + VLLM, Load(10, 0.5, waiting=7)),
+        (HOOKLINE + INFO, Load(10, 0.5, 2048, waiting=7)),
+        (
+            VLLM + INFO.replace("4096", "x").replace("2048", "0"),
+            Load(50, 0.125, waiting=30),
+        ),
+        (VLLM.replace("20.0", "2e+06"), Load(2_000_030, 0.125, waiting=30)),
+        (SGLANG, Load(5, 0.25, waiting=3)),
+        (LLAMA, Load(3, 0.0, waiting=2, has_kv_usage=False)),
         ("hookline_requests_running 1\n", None),
         (HOOKLINE.replace("2.0", "x").replace("1.0", "NaN"), None),
         ("", None),

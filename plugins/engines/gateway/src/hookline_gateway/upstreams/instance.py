@@ -1,12 +1,11 @@
-"""An instance behind the proxy: whether it is up, and its load."""
+"""A server behind a proxy: whether it is up, and its load."""
 
 import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 
-from hookline_pd_proxy.load import Load
+from hookline_gateway.upstreams.load import Load
 
 ERRORS_IN_A_ROW = 3
 """Consecutive errors or unanswered health checks before an instance is down."""
@@ -19,13 +18,6 @@ logger = logging.getLogger(__name__)
 Clock = Callable[[], float]
 
 
-class Role(StrEnum):
-    """The phase that an instance computes."""
-
-    PREFILL = "prefill"
-    DECODE = "decode"
-
-
 class Instance:
     """One server; used on one event loop.
 
@@ -34,7 +26,7 @@ class Instance:
     so does an answer to a request that was sent to it nevertheless.
 
     Attributes:
-        role: The phase that it computes.
+        role: What it is for, a word before `instance`.
         url: URL without a trailing slash.
         name: URL without the scheme, for log lines and metrics.
         in_flight: Number of the proxy's open requests at the instance.
@@ -47,7 +39,7 @@ class Instance:
 
     def __init__(
         self,
-        role: Role,
+        role: str,
         url: str,
         *,
         poll_seconds: float = 1.0,
@@ -77,7 +69,7 @@ class Instance:
         The reported number is up to a poll old; it is corrected by the proxy's own
         requests since then, but not by those of other clients.
         """
-        load = self._known_load
+        load = self.known_load
         if load is None:
             return self.in_flight
         since = self.in_flight - self._in_flight_then
@@ -86,13 +78,13 @@ class Instance:
     @property
     def kv_usage(self) -> float:
         """Fraction of its KV cache in use; 0 if no recent value is known."""
-        load = self._known_load
+        load = self.known_load
         return 0.0 if load is None else load.kv_usage
 
     @property
     def saturation(self) -> float | None:
         """How near it is to its saturation point; None if no recent value is known."""
-        load = self._known_load
+        load = self.known_load
         return None if load is None else load.saturation
 
     @property
@@ -155,6 +147,7 @@ class Instance:
         self.is_unready = False
 
     @property
-    def _known_load(self) -> Load | None:
+    def known_load(self) -> Load | None:
+        """The reported load; None if there is none, or it is old."""
         is_old = self._clock() - self._reported_at > self._load_life
         return None if is_old else self._load

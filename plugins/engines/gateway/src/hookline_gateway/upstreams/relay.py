@@ -1,17 +1,23 @@
-"""The second phase: a decode instance's response is streamed to the client."""
+"""One client's response, which is that of the first instance that gives one."""
 
 import logging
-import time
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 
 import aiohttp
 from aiohttp import web
 
-from hookline_pd_proxy.headers import answer_headers
-from hookline_pd_proxy.instance import Instance, Role
-from hookline_pd_proxy.numbers import Numbers
-from hookline_pd_proxy.pool import Pool
-from hookline_pd_proxy.upstream import Answer, Message, UnreachableError, Upstream
+from hookline_gateway.upstreams.asking import (
+    Answer,
+    BrokenError,
+    Message,
+    UnreachableError,
+    Upstream,
+)
+from hookline_gateway.upstreams.headers import answer_headers
+from hookline_gateway.upstreams.instance import Instance
+from hookline_gateway.upstreams.pool import Pool
 from hookline_server.api_error import ApiError, error_body
 from hookline_server.request_identity import identity_of
 from hookline_server.sse import DONE, event
@@ -25,35 +31,48 @@ BROKEN = "upstream_broken"
 
 logger = logging.getLogger(__name__)
 
+SeeBytes = Callable[[bytes], None]
+SeeHead = Callable[[aiohttp.ClientResponse], SeeBytes | None]
+"""Called with a response before its body; returns what sees all pieces of that."""
 
-class Forwarding:
-    """Forwards the response to one client.
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Which instances are asked.
+
+    Attributes:
+        pool: The instances.
+        retries: Number of further ones to try if one fails.
+        asked: Called with each instance before it is asked.
+        barred: Instances that are of no use for this request.
+    """
+
+    pool: Pool
+    retries: int
+    asked: Callable[[Instance], None]
+    barred: Collection[Instance] = ()
+
+
+class Relay:
+    """Passes the response on to one client.
 
     Attributes:
         response: Response to the client, once its headers are sent.
-        first_event_at: When the first event of a stream came, as of
-            `time.perf_counter`; None before, and without a stream.
         instance: The instance that was asked last; None before.
     """
 
-    def __init__(self, request: web.Request) -> None:
+    def __init__(self, request: web.Request, see_head: SeeHead) -> None:
         self._request = request
+        self._see_head = see_head
         self.response: web.StreamResponse | None = None
-        self.first_event_at: float | None = None
         self.instance: Instance | None = None
 
     async def run(
-        self,
-        pool: Pool,
-        upstream: Upstream,
-        message: Message,
-        *,
-        retries: int,
-        numbers: Numbers,
+        self, attempts: Attempts, upstream: Upstream, message: Message
     ) -> web.StreamResponse:
-        """Forwards the response of the first instance that gives one.
+        """Passes on the response of the first instance that gives one.
 
-        The last instance's response is forwarded whatever it is. Once bytes are sent,
+        The last instance's response is passed on whatever it is. Once bytes are sent,
         no other instance is tried. Where none is up, the one that has been down for
         longest is tried: it may be back.
 
@@ -61,29 +80,29 @@ class Forwarding:
             ApiError: No instance is up, or none can be reached.
             BrokenError: The response broke off after part of it was sent.
         """
-        tried: list[Instance] = []
-        failure = ApiError(503, "no decode instance is up", code=NO_INSTANCE)
-        while len(tried) <= retries:
+        pool, tried = attempts.pool, list(attempts.barred)
+        most = len(tried) + attempts.retries
+        failure = ApiError(503, f"no {pool.role} instance is up", code=NO_INSTANCE)
+        while len(tried) <= most:
             instance = pool.choose(tried)
-            is_last_resort = instance is None and not pool.up
+            is_last_resort = instance is None and not pool.has_other(attempts.barred)
             if is_last_resort:
                 instance = pool.last_resort(tried)
             if instance is None:
                 break
-            if tried:
-                numbers.retried(Role.DECODE)
+            attempts.asked(instance)
             tried.append(instance)
             self.instance = instance
             try:
                 async with upstream.ask(instance, message) as answer:
-                    is_last = len(tried) > retries or not pool.has_other(tried)
+                    is_last = len(tried) > most or not pool.has_other(tried)
                     if is_last or not answer.is_worth_a_retry:
                         return await self._pass(answer)
             except UnreachableError as error:
                 logger.warning("%s: %s", identity_of(self._request).request_id, error)
                 if is_last_resort:
                     break
-                failure = ApiError(502, str(error), code=UNREACHABLE)
+                failure = unreachable(error)
         raise failure
 
     async def end_broken(self, error: ApiError) -> web.StreamResponse:
@@ -109,12 +128,27 @@ class Forwarding:
         )
         with suppress(KeyError, ValueError):
             response.content_length = int(head.headers[aiohttp.hdrs.CONTENT_LENGTH])
+        see = self._see_head(head)
         await response.prepare(self._request)
         self.response = response
-        is_stream = head.status == 200 and response.content_type == EVENT_STREAM
         async for chunk in answer.chunks():
-            if is_stream and self.first_event_at is None and b"data:" in chunk:
-                self.first_event_at = time.perf_counter()
+            if see is not None:
+                see(chunk)
             await response.write(chunk)
         await response.write_eof()
         return response
+
+
+def unreachable(error: UnreachableError) -> ApiError:
+    """Returns what the client gets if no instance has answered, the last one so."""
+    if error.is_late:
+        return ApiError(504, str(error), code=TIMEOUT)
+    return ApiError(502, str(error), code=UNREACHABLE)
+
+
+def broken(error: BrokenError) -> ApiError:
+    """Returns what the client gets of a response that broke off."""
+    if error.is_late:
+        return ApiError(504, f"the upstream fell silent: {error}", code=TIMEOUT)
+    text = f"the instance's response broke off: {error}"
+    return ApiError(502, text, code=BROKEN)

@@ -1,10 +1,9 @@
-"""The instances of one role, and the choice among them."""
+"""Instances that serve alike, and the choice among them."""
 
 from collections.abc import Collection, Sequence
 from operator import attrgetter
-from typing import NamedTuple
 
-from hookline_pd_proxy.instance import Instance
+from hookline_gateway.upstreams.instance import Instance
 from hookline_server.turns import Turns
 
 FULL = 0.95
@@ -21,9 +20,11 @@ class Pool:
 
     Attributes:
         instances: All instances, including those that are down.
+        role: What they are for, a word before `instance`.
     """
 
-    def __init__(self, instances: Sequence[Instance]) -> None:
+    def __init__(self, instances: Sequence[Instance], role: str = "upstream") -> None:
+        self.role = role
         self.instances = tuple(instances)
         self._turns: Turns[Instance] = Turns()
 
@@ -67,17 +68,6 @@ class Pool:
         if not able:
             return None
         return self._turns.least(able, _load)
-
-
-class Pools(NamedTuple):
-    """The pools of both roles."""
-
-    prefill: Pool
-    decode: Pool
-
-    @property
-    def instances(self) -> tuple[Instance, ...]:
-        return self.prefill.instances + self.decode.instances
 
 
 def _load(instance: Instance) -> tuple[bool, float, float]:
