@@ -120,7 +120,7 @@ async def _pass_on(request: web.Request) -> web.StreamResponse:
 
 async def _ready(request: web.Request) -> web.Response:
     """Answers 200 while a decode instance is up that has answered since it came."""
-    if request.app[PROXY].is_leaving:
+    if request.app[PROXY].open.is_leaving:
         raise ApiError(503, "the proxy is shutting down", code="aborted")
     if not request.app[POOLS].decode.is_ready:
         raise ApiError(503, "no decode instance is up", code="no_instance")

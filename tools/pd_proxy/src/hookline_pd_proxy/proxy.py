@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 import aiohttp
 import msgspec
@@ -12,6 +11,7 @@ from aiohttp import web
 from hookline_gateway.upstreams.asking import BrokenError, Message, Upstream
 from hookline_gateway.upstreams.headers import Headers, traced, without
 from hookline_gateway.upstreams.instance import Instance
+from hookline_gateway.upstreams.open_requests import OpenRequests
 from hookline_gateway.upstreams.relay import (
     BROKEN,
     EVENT_STREAM,
@@ -74,8 +74,7 @@ class Proxy:
     """Answers clients with the responses of instances.
 
     Attributes:
-        is_leaving: Whether new requests should go elsewhere.
-        is_draining: Whether they are refused.
+        open: The open requests.
     """
 
     def __init__(
@@ -93,10 +92,7 @@ class Proxy:
         self._tracing = tracing
         self._prefill = Prefill(pools.prefill, upstream, settings, numbers)
         self._releases = Releases(upstream, numbers)
-        self.is_leaving = self.is_draining = False
-        self._open_requests = 0
-        self._is_quiet = asyncio.Event()
-        self._is_quiet.set()
+        self.open = OpenRequests()
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Answers a completion: one instance computes the prompt, another generates."""
@@ -140,13 +136,6 @@ class Proxy:
 
         return await self._answer(request, Endpoint.OTHER, work)
 
-    async def drain(self, seconds: float) -> None:
-        """Refuses new requests, and waits a limited time for the open ones."""
-        self.is_leaving = self.is_draining = True
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._is_quiet.wait()
-
     async def close(self) -> None:
         """Has KV freed that nobody took; for a limited time."""
         await self._releases.end(RELEASE_SECONDS)
@@ -187,12 +176,14 @@ class Proxy:
         self, request: web.Request, endpoint: Endpoint, work: Work
     ) -> web.StreamResponse:
         """Runs a request within its time limit, and counts its outcome."""
-        if self.is_draining:
-            raise ApiError(503, "the proxy is shutting down", code="aborted")
+        with self.open.one():
+            return await self._counted(request, endpoint, work)
+
+    async def _counted(
+        self, request: web.Request, endpoint: Endpoint, work: Work
+    ) -> web.StreamResponse:
         outcome, arrived_at = Outcome.FAILED, time.perf_counter()
         forwarding, span = Forwarding(request), self._tracing.begin(request)
-        self._open_requests += 1
-        self._is_quiet.clear()
         try:
             response, outcome = await self._ended(forwarding, span, work)
         except ApiError as error:
@@ -205,9 +196,6 @@ class Proxy:
             outcome = Outcome.CLIENT_LEFT
             raise
         finally:
-            self._open_requests -= 1
-            if not self._open_requests:
-                self._is_quiet.set()
             self._numbers.ended(endpoint, outcome)
             if outcome is Outcome.COMPLETED and endpoint is not Endpoint.OTHER:
                 self._numbers.completed(time.perf_counter() - arrived_at)

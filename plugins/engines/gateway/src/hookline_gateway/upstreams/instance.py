@@ -2,8 +2,10 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+
+import msgspec
 
 from hookline_gateway.upstreams.load import Load
 
@@ -35,6 +37,7 @@ class Instance:
         is_unready: Whether it is down because its health check says so.
         lost_at: Time when it was last found to be down.
         max_model_len: Maximum number of tokens of a sequence; None if not known.
+        models: What it tells of its models, by their names; empty if not known.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Instance:
         self.is_seen = self.is_unready = False
         self.lost_at = 0.0
         self.max_model_len: int | None = None
+        self.models: Mapping[str, msgspec.Raw] = {}
         self._clock = clock
         self._load_life = LOAD_LIFE_POLLS * poll_seconds
         self._load: Load | None = None
@@ -108,7 +112,7 @@ class Instance:
     def record_load(self, load: Load | None) -> None:
         """Records the reported load, or None if it has no such page."""
         self._load = load
-        if load is not None:
+        if load is not None and load.max_model_len is not None:
             self.max_model_len = load.max_model_len
         self._reported_at = self._clock()
         self._in_flight_then = self.in_flight

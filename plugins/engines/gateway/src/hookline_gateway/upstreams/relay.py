@@ -20,7 +20,7 @@ from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.pool import Pool
 from hookline_server.api_error import ApiError, error_body
 from hookline_server.request_identity import identity_of
-from hookline_server.sse import DONE, event
+from hookline_server.sse import DONE, event, sent_of
 
 EVENT_STREAM = "text/event-stream"
 
@@ -59,6 +59,7 @@ class Relay:
     Attributes:
         response: Response to the client, once its headers are sent.
         instance: The instance that was asked last; None before.
+        error: Why a response that had begun was not completed; None if it was.
     """
 
     def __init__(self, request: web.Request, see_head: SeeHead) -> None:
@@ -66,6 +67,7 @@ class Relay:
         self._see_head = see_head
         self.response: web.StreamResponse | None = None
         self.instance: Instance | None = None
+        self.error: ApiError | None = None
 
     async def run(
         self, attempts: Attempts, upstream: Upstream, message: Message
@@ -110,7 +112,7 @@ class Relay:
 
         A stream of events ends with an error event; anything else is cut off.
         """
-        response = self.response
+        response, self.error = self.response, error
         assert response is not None
         logger.warning("%s: %s", identity_of(self._request).request_id, error)
         if response.content_type == EVENT_STREAM:
@@ -130,10 +132,11 @@ class Relay:
             response.content_length = int(head.headers[aiohttp.hdrs.CONTENT_LENGTH])
         see = self._see_head(head)
         await response.prepare(self._request)
-        self.response = response
+        self.response, sent = response, sent_of(self._request)
         async for chunk in answer.chunks():
             if see is not None:
                 see(chunk)
+            sent.num_bytes += len(chunk)
             await response.write(chunk)
         await response.write_eof()
         return response
