@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
+from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.frontend.observation import Observers
 from hookline_gateway.asked import MEASURED_PATHS
@@ -46,7 +47,9 @@ Context = Callable[[web.Application], AsyncIterator[None]]
 GATEWAY: web.AppKey[Gateway] = web.AppKey("hookline_gateway", Gateway)
 
 
-def create_gateway(settings: GatewaySettings, config: EngineConfig) -> web.Application:
+def create_gateway(
+    settings: GatewaySettings, config: EngineConfig, clock: Clock | None = None
+) -> web.Application:
     """Returns a gateway that watches its upstreams while it is served.
 
     Run it with `handler_cancellation=True`, which cancels requests of clients that
@@ -55,6 +58,7 @@ def create_gateway(settings: GatewaySettings, config: EngineConfig) -> web.Appli
     Args:
         settings: Its options.
         config: Those of the loggers and the metrics.
+        clock: Takes all times; the system's if None.
 
     Raises:
         ConfigError: An option of a logger does not fit.
@@ -65,8 +69,8 @@ def create_gateway(settings: GatewaySettings, config: EngineConfig) -> web.Appli
         Instance("upstream", url, poll_seconds=settings.poll_seconds)
         for url in settings.upstream
     ]
-    books = Books(instances, observers, config.observers)
-    in_turn = settings.balance is Balance.ROUND_ROBIN
+    books = Books(instances, observers, config.observers, clock)
+    in_turn = settings.balance == Balance.ROUND_ROBIN
     pool = Pool(instances, in_turn=in_turn)
     counts = PageCounts()
     meter = HttpMeter(books, counts.stats)

@@ -5,17 +5,15 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from socket import socket
 
 from hookline import __version__
 from hookline.config import EngineConfig
 from hookline.plugins.kinds import LOGGER
-from hookline_gateway.measuring.fed import names_not_fed
+from hookline_gateway.measuring.fed import without_unfed
 from hookline_gateway.options import LOGGERS, gateway_options
 from hookline_gateway.serving import serve_gateway
 from hookline_gateway.settings import GatewaySettings
-from hookline_metrics.config import MetricsConfig
 from hookline_registry import installed
 from hookline_server.auth.exposure import is_wide
 from hookline_server.cli.options.arguments import engine_config, read_arguments
@@ -67,13 +65,6 @@ def with_flags(argv: Sequence[str]) -> Iterator[str]:
             yield "--upstream"
         yield word
         before = word
-
-
-def without_unfed(config: EngineConfig) -> EngineConfig:
-    """Returns the configuration without the metrics that a gateway cannot feed."""
-    metrics = MetricsConfig.of(config)
-    excluded = replace(metrics, exclude=(*metrics.exclude, *names_not_fed()))
-    return replace(config, sections={**config.sections, MetricsConfig.key: excluded})
 
 
 async def _serve(

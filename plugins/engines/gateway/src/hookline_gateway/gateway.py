@@ -1,6 +1,5 @@
 """The gateway's handlers: requests that are measured, and all others."""
 
-import time
 from collections.abc import Callable, Mapping
 
 from aiohttp import web
@@ -43,7 +42,7 @@ class Gateway:
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         """Forwards a request as it is, and its answer as it comes."""
-        arrived_at = time.monotonic_ns()
+        arrived_at = self._books.clock.now()
         with self.open.one():
             self._name_tenant(request)
             body = await read_raw(request)

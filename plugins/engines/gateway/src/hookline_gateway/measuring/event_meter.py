@@ -68,11 +68,6 @@ class EventMeter:
 
     def end(self) -> None:
         """Reads the last events, and counts those with tokens."""
-        if self._open:
-            self._last.append(b"".join(self._open))
-            self._times.append(self._clock())
-            self._counts.append(1)
-            self._open = []
         for index, group in enumerate(self._last, len(self._counts) - len(self._last)):
             is_first = index == 0  # which is read already, up to the first token
             has_content = [self.found.read(each) for each in messages(group)]
@@ -80,6 +75,10 @@ class EventMeter:
                 has_content = has_content[has_content.index(True) :]
             self._counts[index] = sum(has_content)
         self._last.clear()
+        # An event without its end is none, but it may tell the end all the same.
+        for message in messages(b"".join(self._open)):
+            self.found.read(message)
+        self._open.clear()
 
     @property
     def last_at(self) -> int | None:

@@ -1,12 +1,15 @@
 """Which metrics a gateway feeds: what nothing tells it is left out, not 0."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from hookline.config import EngineConfig
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_gateway.upstreams.load import Load
 from hookline_metrics import DIALECTS
 from hookline_metrics.catalogue import CATALOGUE
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.metric import Metric, Scope
 
 RUNNING = "hookline_requests_running"
@@ -15,6 +18,9 @@ KV_USAGE = "hookline_kv_cache_usage_ratio"
 CONTEXT = "hookline_context_length_tokens"
 TOLD = (RUNNING, WAITING, KV_USAGE, CONTEXT)
 """Metrics of engines that some upstreams tell themselves."""
+
+GATEWAY = "gateway"
+"""The label `model_name` of what is not of one upstream, such as HTTP."""
 
 _READINGS = (FinishedGroup, FinishedRequest, FirstToken, IterationStats)
 """What is observed of requests, whoever serves them."""
@@ -60,6 +66,17 @@ def untold(load: Load | None, max_model_len: int | None) -> tuple[str, ...]:
         CONTEXT: max_model_len is not None,
     }
     return tuple(name for name, is_told in told.items() if not is_told)
+
+
+def without_unfed(config: EngineConfig) -> EngineConfig:
+    """Returns the configuration without the metrics that a gateway cannot feed."""
+    metrics = MetricsConfig.of(config)
+    excluded = replace(metrics, exclude=(*metrics.exclude, *names_not_fed()))
+    return replace(
+        config,
+        model=replace(config.model, served_model_name=GATEWAY),
+        sections={**config.sections, MetricsConfig.key: excluded},
+    )
 
 
 def names_not_fed() -> Iterable[str]:

@@ -201,9 +201,9 @@ class UpstreamEngine:
     def _start(self, facts: EngineFacts) -> None:
         if self._facts is not None:
             self.tell()  # what happened before counts with the totals so far
+            self._received_before = self._received
         cause = "lost" if self._is_failed else ""
         self._facts, self._is_failed = facts, not self._instance.is_up
-        self._received_before = self._received
         self._observers.started(facts, self._pair(), restart_cause=cause)
 
     def _found_facts(self) -> EngineFacts:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
+from yarl import URL
 
 from hookline_gateway.upstreams.headers import Headers
 from hookline_gateway.upstreams.instance import Instance
@@ -133,7 +134,8 @@ class Upstream:
                 try:
                     head = await self._session.request(
                         message.method,
-                        instance.url + message.path,
+                        # As the client wrote it: yarl would quote it its own way.
+                        URL(instance.url + message.path, encoded=True),
                         headers=message.headers,
                         data=_payload(message.body),
                         allow_redirects=False,
