@@ -10,7 +10,6 @@ clock, so that a token's delay is measured without the upstream's own time.
 import argparse
 import asyncio
 import json
-import os
 import statistics
 import subprocess
 import time
@@ -20,6 +19,8 @@ from dataclasses import dataclass, field
 
 import aiohttp
 from aiohttp import web
+from process_memory import memory_mib
+from processor_time import processor_seconds
 
 from hookline_processes.python import python_command
 from hookline_server.listening import listen
@@ -28,7 +29,6 @@ INTERVAL_SECONDS = 0.02
 TOKENS = 64
 PATH = "/v1/chat/completions"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "x" * 200}]}
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 async def answer(request: web.Request) -> web.StreamResponse:
@@ -121,19 +121,6 @@ async def requests(
     return count
 
 
-def processor_seconds(pid: int) -> float:
-    """Returns the processor time of a process."""
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        parts = file.read().rsplit(")", 1)[1].split()
-    return (int(parts[11]) + int(parts[12])) / TICKS
-
-
-def memory(pid: int) -> float:
-    """Returns the resident memory of a process in MiB."""
-    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
 def free_port() -> int:
     """Returns a port on which nobody listens."""
     with listen("127.0.0.1", 0) as bound:
@@ -144,7 +131,7 @@ def free_port() -> int:
 @contextmanager
 def started(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Runs a process as long as the block."""
-    process = subprocess.Popen(python_command(*arguments))
+    process = subprocess.Popen(python_command(*arguments))  # noqa: S603 - our own
     try:
         yield process
     finally:
@@ -196,11 +183,11 @@ async def measure(options: argparse.Namespace) -> None:
                     found = await streams(session, url, options.streams)
                     all_times.first += found.first
                     all_times.token += found.token
-            before = processor_seconds(process.pid)
+            before = sum(processor_seconds(process.pid).values())
             count = await requests(session, through, 64, options.seconds)
-            used = processor_seconds(process.pid) - before
+            used = sum(processor_seconds(process.pid).values()) - before
             alone = await requests(session, direct, 64, options.seconds)
-            resident = memory(process.pid)
+            resident = memory_mib(process.pid)
     print(f"{options.streams} streams, ms: direct mean | p99 | gateway mean | p99 | +")
     print(_shown("first token", both[0].first, both[1].first))
     print(_shown("token", both[0].token, both[1].token))

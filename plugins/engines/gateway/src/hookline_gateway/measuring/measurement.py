@@ -44,9 +44,9 @@ NOTHING = Measurement()
 
 
 def refused_by(status: int) -> FinishCause:
-    """Returns why a request ended that the upstream answered with an error."""
+    """Returns why a request ended that the upstream has not served."""
     text = f"the upstream answered {status}"
-    if status < 500:
+    if status in range(400, 500):
         return Rejected(kind=f"upstream_{status}", message=text)
     return Failed(text)
 

@@ -93,7 +93,7 @@ class RequestMeter:
         """Begins to measure an answer; returns what sees its bytes."""
         self._status = head.status
         is_coded = head.headers.get(hdrs.CONTENT_ENCODING, "identity") != "identity"
-        if head.status >= 400 or is_coded:
+        if head.status >= 300 or is_coded:
             return None
         if head.content_type == EVENT_STREAM:
             self._meter = EventMeter(self._books.clock.now, self._first)
@@ -106,7 +106,7 @@ class RequestMeter:
         meter = self._meter
         if meter is not None:
             meter.end()
-        if self._status >= 400:
+        if self._status >= 300:
             self._end(refused_by(self._status))
         else:
             found = Found() if meter is None else meter.found

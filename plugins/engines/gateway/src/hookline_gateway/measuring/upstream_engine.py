@@ -28,6 +28,9 @@ KV_PARTS = 10_000
 """Parts into which a cache is divided whose use is told as a ratio."""
 
 
+_NO_STATE = SchedulerStats()
+
+
 @dataclass(slots=True)
 class _News:
     """What has happened since the loggers were told."""
@@ -159,7 +162,8 @@ class UpstreamEngine:
     def _account(self, request_id: int, events: StepEvents, at: int) -> IterationStats:
         self._news.facts |= self.accounting.facts_of([request_id])
         self.has_news = True
-        return self.accounting.on_step_output(self._output(events), at)
+        output = StepOutput(self._index, at, "heartbeat", _NO_STATE, events=events)
+        return self.accounting.on_step_output(output, at)
 
     # -- its state ---------------------------------------------------------------
 

@@ -19,6 +19,11 @@ CANNOT_CONNECT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 MOST_PLAIN_BYTES = 1 << 20
 """Size of a body from which on aiohttp warns of bytes."""
 
+IDLE_SECONDS = 4.0
+"""How long an idle connection is kept: not as long as servers do, some of them 5 s.
+
+A request on one that the server closes meanwhile would fail."""
+
 BUSY_STATUS = 503
 RETRIED_STATUSES = frozenset({429, 500, 502, BUSY_STATUS, 504})
 """Statuses with which another instance is tried."""
@@ -161,7 +166,7 @@ def new_session(
         idle_timeout: Maximum time in which nothing comes; None limits no other time.
     """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
