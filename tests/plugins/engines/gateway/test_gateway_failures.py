@@ -107,18 +107,19 @@ async def test_others_are_tried_before_the_first_byte() -> None:
 async def test_slow_reader_holds_the_upstream_back() -> None:
     """What it does not read is not read from the upstream either."""
     instance = FakeInstance()
-    piece = b"data: " + b"x" * 65536 + b"\n\n"
-    instance.pieces = [piece] * 400
+    piece = b"data: " + b"x" * 2**20 + b"\n\n"
+    instance.pieces = [piece] * 100
     async with gateway(instance) as client:
         response = await client.post(CHAT, json=BODY)
         await response.content.readexactly(10)
-        sending = asyncio.create_task(instance.arrived.wait())
-        await sending
-        held = client.app[GATEWAY].open.is_draining
+        for _ in range(5000):  # turns of the loop on which all of them run
+            await asyncio.sleep(0)
+        written = instance.written
         rest = await response.read()
 
-    assert not held
-    assert len(rest) == len(piece) * 400 - 10
+    assert written < 50
+    assert instance.written == 100
+    assert len(rest) == len(piece) * 100 - 10
 
 
 async def test_gateway_that_ends_refuses_new_requests() -> None:

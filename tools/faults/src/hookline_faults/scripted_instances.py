@@ -63,6 +63,7 @@ class FakeInstance:
         waiting: Number of waiting requests in the metrics.
         kv_usage: Usage of the KV cache in the metrics; None leaves it out.
         models: Names of its models; None answers the request for them like others.
+        written: Number of pieces that its connections have taken.
         tickets: Each piece of an answer takes one, and waits for it; None for none.
         max_model_len: Maximum tokens of a sequence in the metrics; None leaves it out.
         released: Ids of transfers that it was told to release.
@@ -95,6 +96,7 @@ class FakeInstance:
         self.kv_usage: float | None = 0.0
         self.models: Sequence[str] | None = None
         self.tickets: asyncio.Semaphore | None = None
+        self.written = 0
 
     async def looks(self, times: int = 2) -> None:
         """Waits until the proxy has polled the instance this many times more."""
@@ -197,6 +199,7 @@ class FakeInstance:
                 assert request.transport is not None
                 request.transport.abort()
             await response.write(piece)
+            self.written += 1
         return response
 
 
