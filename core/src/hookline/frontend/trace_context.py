@@ -54,7 +54,7 @@ def completed(facts: RequestFacts, config: ObserverConfig) -> RequestFacts:
         facts: A request's facts.
         config: The objectives of requests, and how many are traced.
     """
-    slo = config.slo if facts.slo is None else _over(facts.slo, config.slo)
+    slo = config.slo if facts.slo is None else over(facts.slo, config.slo)
     trace_id, span_id = facts.trace_id, facts.span_id
     if trace_id or facts.trace_context or config.trace_ratio:
         trace_id, span_id = span_ids(facts, config.trace_ratio)
@@ -63,13 +63,11 @@ def completed(facts: RequestFacts, config: ObserverConfig) -> RequestFacts:
     return msgspec.structs.replace(facts, slo=slo, trace_id=trace_id, span_id=span_id)
 
 
-def _over(slo: Slo, base: Slo | None) -> Slo:
+def over(slo: Slo, base: Slo | None) -> Slo:
     """Returns objectives, with those of `base` where these are None."""
-    if base is None:
-        return slo
-    limits = msgspec.structs.asdict(slo)
-    given = {name: each for name, each in limits.items() if each is not None}
-    return msgspec.structs.replace(base, **given)
+    limits = msgspec.structs.asdict(slo).items()
+    given = {name: limit for name, limit in limits if limit is not None}
+    return msgspec.structs.replace(base or Slo(), **given)
 
 
 def span_ids(facts: RequestFacts, ratio: float | None) -> tuple[str, str]:

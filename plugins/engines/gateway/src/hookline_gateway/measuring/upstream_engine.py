@@ -35,7 +35,6 @@ _NO_STATE = SchedulerStats()
 class _News:
     """What has happened since the loggers were told."""
 
-    tokens: list[NewTokens] = field(default_factory=list)
     ended: list[Finished] = field(default_factory=list)
     facts: dict[int, RequestFacts] = field(default_factory=dict)
     first_tokens: list[FirstToken] = field(default_factory=list)
@@ -135,7 +134,6 @@ class UpstreamEngine:
         """Counts the first token of a stream, of which the answer's end tells more."""
         event = NewTokens(request_id, at, (0,))
         iteration = self._account(request_id, StepEvents(new_tokens=[event]), at)
-        self._news.tokens.append(event)
         self._news.first_tokens += iteration.first_tokens
 
     def ended(
@@ -150,7 +148,6 @@ class UpstreamEngine:
         end = Finished(request_id, at, cause, tokens or 0)
         events.finished.append(end)
         iteration = self._account(request_id, events, at)
-        news.tokens += events.new_tokens
         news.ended.append(end)
         news.intervals += measured.intervals
         if measured.has_tokens:
@@ -180,7 +177,7 @@ class UpstreamEngine:
             failed = EngineFailed(
                 engine_index=self._index,
                 reason=f"{self._instance.name} is down",
-                open_requests=self.accounting.num_in_flight,
+                open_requests=0,  # they end by themselves
                 is_final=False,
             )
             self._observers.failed(failed)
@@ -194,7 +191,8 @@ class UpstreamEngine:
             self._start(self._found_facts())
         news, self._news = self._news, _News()
         self.has_news = False
-        events = StepEvents(new_tokens=news.tokens, finished=news.ended)
+        # Tokens are not among the events, since nobody knows their ids.
+        events = StepEvents(finished=news.ended)
         self._observers.observe(self._output(events), news.iteration(), news.facts)
 
     def stopped(self) -> None:
@@ -212,11 +210,10 @@ class UpstreamEngine:
 
     def _found_facts(self) -> EngineFacts:
         instance = self._instance
-        known, load = self._facts, instance.known_load
         longest = instance.max_model_len
-        sections: Sections = {UNTOLD: Untold(untold(load, longest))}
-        if known is not None and load is None:
-            sections = known.sections  # what it has told once it tells again
+        sections: Sections = {UNTOLD: Untold(untold(instance.known_load, longest))}
+        if self._facts is not None and not instance.is_up:
+            sections = self._facts.sections
         return EngineFacts(
             engine_index=self._index,
             model_name=next(iter(instance.models), instance.name),
