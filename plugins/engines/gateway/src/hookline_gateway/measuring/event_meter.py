@@ -127,12 +127,16 @@ class EventMeter:
             self._open_bytes += len(rest)
 
     def _look_for_first(self, piece: bytes) -> None:
-        has_content = [self.found.read(each) for each in messages(piece)]
-        if True not in has_content:
+        before = 0
+        for message in messages(piece):
+            if self.found.read(message):
+                break
+            before += 1
+        else:
             return
         self.first_at = now = self._clock()
         self._times.append(now)
-        self._counts.append(len(has_content) - has_content.index(True))
+        self._counts.append(max(1, piece.count(self._end) - before))
         self._last.append(piece)
         self._first(now)
 
