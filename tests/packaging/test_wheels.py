@@ -32,6 +32,7 @@ PACKAGES = {
     "offline": {"hookline_offline"},
     "models/demo": {"hookline_demo_model"},
     "plugins/commands/insight": {"hookline_insight"},
+    "plugins/engines/gateway": {"hookline_gateway"},
     "plugins/engines/process": {"hookline_process_engine"},
     "plugins/executors/background_compiling": {"hookline_background_compiling"},
     "plugins/executors/null": {"hookline_null"},

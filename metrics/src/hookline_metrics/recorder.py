@@ -46,6 +46,7 @@ from hookline_metrics.selection import Selection
 from hookline_metrics.snapshot import Family, FamilyBuilder, merged
 from hookline_metrics.sums import Sums, TrackedMetric
 from hookline_metrics.transfer_stats import TRANSFER_NEWS
+from hookline_metrics.untold import untold_metrics
 from hookline_registry import LaneStats
 
 
@@ -129,6 +130,7 @@ class Recorder:
             engine = _Engine(sums, live, process, ended=-started.resubmitted)
             self._engines[facts.engine_index] = engine
             self._follow(engine, started)
+            sums.leave_out(untold_metrics(facts.sections))
             sums.feed(facts)
             if started.restart_cause:
                 sums.feed(started)

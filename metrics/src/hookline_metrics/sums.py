@@ -37,7 +37,7 @@ class Sums:
         labels: Values of the labels common to all its series.
         max_model_len: The engine's context length, which bounds token buckets.
         since: When it began to count, in seconds since the epoch.
-        metrics: The source's metrics with their accumulators.
+        metrics: The source's metrics with their accumulators, those that it tells.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Sums:
         self.max_model_len = max_model_len
         self.since = since
         make = _Accumulators(selection, max_model_len).make
-        self.metrics = tuple(
+        self.metrics = self._all = tuple(
             TrackedMetric(chosen, make(chosen))
             for chosen in selection.chosen
             if chosen.metric.scope is scope
@@ -70,6 +70,12 @@ class Sums:
             for values in product(*choices):
                 each.accumulator.create(values)
 
+    def leave_out(self, names: Collection[str]) -> None:
+        """Shows all metrics but these, of which the source tells nothing."""
+        self.metrics = tuple(
+            each for each in self._all if each.chosen.metric.name not in names
+        )
+
     def feed(self, part: object, trace_at: TraceAt | None = None) -> None:
         """Accumulates a part, with the trace that it belongs to, if any."""
         for read, take in self._readers.get(type(part), ()):
@@ -78,7 +84,7 @@ class Sums:
 
     def restart(self) -> None:
         """Handles a restarted source: clears gauges, expects totals from 0."""
-        for each in self.metrics:
+        for each in self._all:
             if isinstance(each.accumulator, Gauge):
                 each.accumulator.clear()
             elif isinstance(each.accumulator, RunningTotal):
@@ -86,7 +92,7 @@ class Sums:
 
     def restart_totals(self, kinds: Collection[type]) -> None:
         """Expects totals of these kinds of parts from 0 again."""
-        for each in self.metrics:
+        for each in self._all:
             is_one = each.chosen.metric.value.kind in kinds
             if is_one and isinstance(each.accumulator, RunningTotal):
                 each.accumulator.restart()

@@ -4,12 +4,13 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from typing import Protocol
 
 from aiohttp import web
 
+from hookline.frontend.observing import Observing
 from hookline.frozen import frozen_map
 from hookline.payloads import HttpAnswered, HttpExchange, PageStats
-from hookline_server.engine import ServingEngine
 from hookline_server.errors import Handler
 from hookline_server.request_identity import IDENTITY
 from hookline_server.sse import SENT
@@ -28,6 +29,13 @@ UNEXPECTED_ERROR = 500
 _Key = tuple[str, str]
 
 
+class HasObservers(Protocol):
+    """What an engine's server, and a gateway, are for the meter."""
+
+    @property
+    def observers(self) -> Observing: ...
+
+
 class HttpMeter:
     """Measures one or several applications on one event loop.
 
@@ -36,7 +44,7 @@ class HttpMeter:
 
     def __init__(
         self,
-        engine: ServingEngine,
+        engine: HasObservers,
         page_stats: Callable[[], tuple[PageStats, ...]] = tuple,
     ) -> None:
         """Reports to the engine's loggers, with the state of their pages."""

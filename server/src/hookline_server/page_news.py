@@ -2,16 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
 
 from aiohttp import web
 
-from hookline_server.engine import ServingEngine
 from hookline_server.http_meter import HttpMeter
 
 _LOOK_SECONDS = 0.0005
 _GRACE_SECONDS = 0.001
 """Time for the event loop to answer, beyond that for which it waits itself."""
+
+
+class TellsLate(Protocol):
+    """What an engine's server, and a gateway, tell the loggers with a delay."""
+
+    @property
+    def unconfirmed_ends(self) -> Mapping[int, int]: ...
+
+    def report_changes(self) -> None: ...
 
 
 class PageNews:
@@ -21,7 +30,7 @@ class PageNews:
     together: HTTP exchanges, and the server's own counts.
     """
 
-    def __init__(self, engine: ServingEngine, meter: HttpMeter | None) -> None:
+    def __init__(self, engine: TellsLate, meter: HttpMeter | None) -> None:
         """Tells nothing before `join_loop`.
 
         Args:

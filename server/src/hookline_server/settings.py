@@ -230,7 +230,7 @@ class ServerSettings:
         if self.api_keys is not None and self.tenant_keys is not None:
             raise ConfigError("tenant-keys", "is the former name of --api-keys")
         self._check_pages()
-        self._check_tenants()
+        check_tenant_header(self.tenant_header)
 
     def _check_pages(self) -> None:
         if self.metrics_port is None and self.metrics_host is not None:
@@ -258,11 +258,12 @@ class ServerSettings:
             write=self.write_timeout,
         )
 
-    def _check_tenants(self) -> None:
-        name = self.tenant_header
-        if name is None:
-            return
-        if not _HEADER_NAME.fullmatch(name):
-            raise ConfigError("tenant-header", f"{name!r} is not the name of a header")
-        if name.lower() in HEADERS_WITH_SECRETS:
-            raise ConfigError("tenant-header", f"{name} holds secrets")
+
+def check_tenant_header(name: str | None) -> None:
+    """Raises `ConfigError` for what is no header, or one with secrets."""
+    if name is None:
+        return
+    if not _HEADER_NAME.fullmatch(name):
+        raise ConfigError("tenant-header", f"{name!r} is not the name of a header")
+    if name.lower() in HEADERS_WITH_SECRETS:
+        raise ConfigError("tenant-header", f"{name} holds secrets")

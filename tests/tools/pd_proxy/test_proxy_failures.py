@@ -367,7 +367,7 @@ async def test_draining_route_ends_what_runs() -> None:
         running = asyncio.create_task(client.post(PATH, json=BODY))
         await asyncio.wait_for(decode.arrived.wait(), WAIT_SECONDS)
         assert client.app is not None
-        draining = asyncio.create_task(client.app[PROXY].drain(WAIT_SECONDS))
+        draining = asyncio.create_task(client.app[PROXY].open.drain(WAIT_SECONDS))
         await asyncio.sleep(0)
         refused = await client.post(PATH, json=BODY)
         health = await client.get("/health")
@@ -389,7 +389,7 @@ async def test_drain_does_not_wait_for_ever() -> None:
         running = asyncio.create_task(client.post(PATH, json=BODY))
         await asyncio.wait_for(decode.arrived.wait(), WAIT_SECONDS)
         assert client.app is not None
-        await asyncio.wait_for(client.app[PROXY].drain(0.05), 5)
+        await asyncio.wait_for(client.app[PROXY].open.drain(0.05), 5)
         running.cancel()
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from hookline.exceptions import ConfigError
 from hookline_faults.scripted_instances import FakeInstance, numbers_of, routed, until
+from hookline_gateway.upstreams.instance import Instance
+from hookline_gateway.upstreams.load import Load, read_load
 from hookline_pd_proxy.app import create_route
-from hookline_pd_proxy.instance import Instance, Role
-from hookline_pd_proxy.load import Load, read_load
 from hookline_pd_proxy.numbers import Numbers
+from hookline_pd_proxy.roles import Role
 from hookline_pd_proxy.settings import RouteSettings
 
 PATH = "/v1/completions"

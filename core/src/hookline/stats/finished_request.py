@@ -95,6 +95,7 @@ class FinishedRequest:
         decodes_elsewhere: Whether another instance continues its prompt, and counts the
             client's request.
         corrupted_by: Whose output was corrupted, if the request was served anyway.
+        has_tokens: Whether its numbers of tokens are known.
     """
 
     request_id: int
@@ -136,6 +137,7 @@ class FinishedRequest:
     transferred_tokens: int = 0
     decodes_elsewhere: bool = False
     corrupted_by: Origin | None = None
+    has_tokens: bool = True
 
     slo_misses = replaced_by("hookline_metrics.slo:misses_of")
     is_slo_judged = replaced_by("hookline_metrics.slo:is_judged")

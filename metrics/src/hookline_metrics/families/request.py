@@ -53,6 +53,11 @@ def _prompt_of(group: FinishedGroup) -> Iterable[Point]:
     )
 
 
+def _longest(group: FinishedGroup) -> Iterable[Point]:
+    is_known = all(each.has_tokens for each in group.requests)
+    return one(group.max_output_tokens if is_known else None)
+
+
 def _stalled(request: FinishedRequest) -> float | None:
     return request.preempted_seconds if request.preemptions else None
 
@@ -108,7 +113,7 @@ def _tokens(
         unit="tokens",
         help=text,
         buckets=BucketFamily.REQUEST_TOKENS,
-        value=_of_request(number),
+        value=_of_request(lambda each: number(each) if each.has_tokens else None),
     )
 
 
@@ -164,7 +169,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         help="Generated tokens of the longest of a request's n completions, observed "
         "when the last of them finishes.",
         buckets=BucketFamily.REQUEST_TOKENS,
-        value=Reading(FinishedGroup, lambda group: one(group.max_output_tokens)),
+        value=Reading(FinishedGroup, _longest),
     ),
     Metric(
         name="hookline_request_group_prompt_tokens",

@@ -128,6 +128,17 @@ def test_line_has_the_interval_s_numbers(bench: Bench) -> None:
     ]
 
 
+def test_line_of_an_engine_that_tells_no_cache(bench: Bench) -> None:
+    """It has no use of the cache, rather than 0."""
+    bench.logger.step_finished(make_step(TOKENS, SchedulerStats(running=1)))
+    bench.clock.sleep(5)
+    bench.logger.step_finished(make_step(TOKENS, SchedulerStats(running=1)))
+
+    [line] = bench.lines()
+    assert line["running"] == 1
+    assert "kv_cache_usage" not in line
+
+
 def test_lines_keep_to_the_interval(bench: Bench) -> None:
     """Steps in between write nothing: there is one line each five seconds."""
     for _ in range(100):

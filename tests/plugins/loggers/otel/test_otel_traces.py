@@ -234,6 +234,15 @@ def test_detailed_times_are_exported_if_measured(grpc_receiver: Receiver) -> Non
     assert found["gen_ai.latency.time_in_scheduler"] == 0.125
 
 
+def test_unknown_numbers_of_tokens_are_left_out(grpc_receiver: Receiver) -> None:
+    """As of a server whose answer does not tell them; a 0 would be wrong."""
+    request = replace(TRACED, has_tokens=False)
+
+    found = attributes(send(grpc_receiver, request, semconv="both")[0])
+
+    assert not [name for name in found if name.startswith("gen_ai.usage.")]
+
+
 def test_untraced_request_has_no_span(grpc_receiver: Receiver) -> None:
     """The front end has decided which requests are traced: those with a trace id."""
     untraced = replace(TRACED, facts=RequestFacts(client_id="b"))

@@ -196,6 +196,14 @@ def test_request_without_names_has_nulls() -> None:
     assert missing == ["tenant", "lora", "trace_id", "cause", "error"]
 
 
+def test_unknown_numbers_of_tokens_are_null() -> None:
+    """As of a server whose answer does not tell them."""
+    tokens = written(dataclasses.replace(FINISHED, has_tokens=False))["tokens"]
+
+    assert isinstance(tokens, dict)
+    assert (tokens["prompt"], tokens["generated"]) == (None, None)
+
+
 def test_prompts_are_not_written_unasked() -> None:
     """Token ids kept for other loggers are not in the line."""
     kept = dataclasses.replace(

@@ -61,7 +61,10 @@ class FakeInstance:
         health: Status of the health checks.
         running: Number of running requests in the metrics.
         waiting: Number of waiting requests in the metrics.
-        kv_usage: Usage of the KV cache in the metrics.
+        kv_usage: Usage of the KV cache in the metrics; None leaves it out.
+        models: Names of its models; None answers the request for them like others.
+        written: Number of pieces that its connections have taken.
+        tickets: Each piece of an answer takes one, and waits for it; None for none.
         max_model_len: Maximum tokens of a sequence in the metrics; None leaves it out.
         released: Ids of transfers that it was told to release.
         release_statuses: Statuses of the next answers to that; then 200.
@@ -90,7 +93,10 @@ class FakeInstance:
         self.release_statuses: list[int] = []
         self.told = asyncio.Event()
         self.running = self.waiting = 0
-        self.kv_usage = 0.0
+        self.kv_usage: float | None = 0.0
+        self.models: Sequence[str] | None = None
+        self.tickets: asyncio.Semaphore | None = None
+        self.written = 0
 
     async def looks(self, times: int = 2) -> None:
         """Waits until the proxy has polled the instance this many times more."""
@@ -108,6 +114,7 @@ class FakeInstance:
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_delete("/v1/kv_transfers/{transfer_id}", self._release)
+        app.router.add_get("/v1/models", self._models)
         app.router.add_route("*", "/{path:.*}", self._answer)
         port = URL(self.url).port if self.url else None
         async with TestServer(app, port=port) as server:
@@ -127,14 +134,19 @@ class FakeInstance:
     async def _metrics(self, request: web.Request) -> web.Response:
         self.looked_at += 1
         self.looked_with = request.headers.get("Authorization")
-        length = self.max_model_len
+        length, usage = self.max_model_len, self.kv_usage
         info = f'hookline_engine_info{{a="b",max_model_len="{length}"}} 1.0\n'
         return web.Response(
             text=("" if length is None else info)
             + f'vllm:num_requests_running{{engine="0"}} {self.running}.0\n'
             f'vllm:num_requests_waiting{{engine="0"}} {self.waiting}.0\n'
-            f'vllm:kv_cache_usage_perc{{engine="0"}} {self.kv_usage}\n'
+            + ("" if usage is None else f"vllm:kv_cache_usage_perc {usage}\n")
         )
+
+    async def _models(self, request: web.Request) -> web.StreamResponse:
+        if self.models is None:
+            return await self._answer(request)
+        return web.json_response({"data": [{"id": name} for name in self.models]})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -172,7 +184,7 @@ class FakeInstance:
         return web.Response(body=body, content_type="application/json")
 
     async def _pieces(self, request: web.Request) -> web.StreamResponse:
-        is_stream = self.pieces[0].startswith(b"data:")
+        is_stream = self.pieces[0].startswith((b"data:", b"event:"))
         response = web.StreamResponse(headers={"X-Own": "kept", **self.headers})
         response.content_type = "text/event-stream" if is_stream else "application/json"
         if not is_stream:
@@ -181,10 +193,13 @@ class FakeInstance:
         for number, piece in enumerate(self.pieces):
             if number >= self.free_pieces:
                 await self.gate.wait()
+            if self.tickets is not None:
+                await self.tickets.acquire()
             if number == self.cut_after:
                 assert request.transport is not None
                 request.transport.abort()
             await response.write(piece)
+            self.written += 1
         return response
 
 

@@ -2,18 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 from aiohttp import web
 
-from hookline_pd_proxy.instance import Instance, Role
+from hookline_gateway.upstreams.asking import Upstream, new_session
+from hookline_gateway.upstreams.instance import Instance
+from hookline_gateway.upstreams.pool import Pool
+from hookline_gateway.upstreams.watch import look, watched
 from hookline_pd_proxy.instances_file import InstancesFile
 from hookline_pd_proxy.numbers import CONTENT_TYPE, Numbers
-from hookline_pd_proxy.pool import Pool, Pools
+from hookline_pd_proxy.pools import Pools
 from hookline_pd_proxy.proxy import Proxy
+from hookline_pd_proxy.roles import Role
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_pd_proxy.tracing import Tracing
-from hookline_pd_proxy.upstream import Upstream, new_session
-from hookline_pd_proxy.watch import watched
 from hookline_server.api_error import ApiError
 from hookline_server.browser_guard import BrowserGuard
 from hookline_server.errors import answer_errors, shape_error
@@ -84,20 +87,20 @@ def create_route(
 def _pool(role: Role, settings: RouteSettings) -> Pool:
     urls = settings.prefill if role is Role.PREFILL else settings.decode
     return Pool(
-        [Instance(role, url, poll_seconds=settings.poll_seconds) for url in urls]
+        [Instance(role, url, poll_seconds=settings.poll_seconds) for url in urls],
+        role,
     )
 
 
 async def _connected(app: web.Application) -> AsyncIterator[None]:
-    settings, pools = app[_SETTINGS], app[POOLS]
+    settings, pools, file = app[_SETTINGS], app[POOLS], app.get(_FILE)
     async with (
         new_session(settings.connect_timeout) as session,
         watched(
-            pools,
-            session,
+            lambda: pools.instances,
+            partial(look, session=session, key=settings.instance_key),
             settings.poll_seconds,
-            settings.instance_key,
-            app.get(_FILE),
+            None if file is None else partial(file.apply, pools),
         ),
     ):
         proxy = Proxy(pools, Upstream(session), settings, app[_NUMBERS], app[_TRACING])
@@ -117,7 +120,7 @@ async def _pass_on(request: web.Request) -> web.StreamResponse:
 
 async def _ready(request: web.Request) -> web.Response:
     """Answers 200 while a decode instance is up that has answered since it came."""
-    if request.app[PROXY].is_leaving:
+    if request.app[PROXY].open.is_leaving:
         raise ApiError(503, "the proxy is shutting down", code="aborted")
     if not request.app[POOLS].decode.is_ready:
         raise ApiError(503, "no decode instance is up", code="no_instance")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import aiohttp
 
-from hookline_pd_proxy.instance import Role
+from hookline_gateway.upstreams.asking import UPSTREAM_ERRORS, new_session
 from hookline_pd_proxy.instance_ended import InstanceEndedError
+from hookline_pd_proxy.roles import Role
 from hookline_pd_proxy.serving import serve_route
 from hookline_pd_proxy.settings import RouteSettings
-from hookline_pd_proxy.upstream import UPSTREAM_ERRORS, new_session
 from hookline_processes.python import python_command, python_environment
 from hookline_server.auth.key_ring import KeyRing
 from hookline_server.browser_guard import BrowserGuard

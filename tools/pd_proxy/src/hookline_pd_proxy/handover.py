@@ -5,10 +5,10 @@ import logging
 import uuid
 from collections.abc import Iterable
 
-from hookline_pd_proxy.headers import Headers
-from hookline_pd_proxy.instance import Instance
+from hookline_gateway.upstreams.asking import Message, UnreachableError, Upstream
+from hookline_gateway.upstreams.headers import Headers
+from hookline_gateway.upstreams.instance import Instance
 from hookline_pd_proxy.numbers import Numbers, Release
-from hookline_pd_proxy.upstream import Message, UnreachableError, Upstream
 
 PATH = "/v1/kv_transfers/"
 

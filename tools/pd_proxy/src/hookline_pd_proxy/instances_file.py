@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 
 from hookline.exceptions import ConfigError
-from hookline_pd_proxy.instance import Instance, Role
-from hookline_pd_proxy.pool import Pools
+from hookline_gateway.upstreams.instance import Instance
+from hookline_pd_proxy.pools import Pools
+from hookline_pd_proxy.roles import Role
 from hookline_pd_proxy.settings import FILE_OPTION, check_instances
 
 

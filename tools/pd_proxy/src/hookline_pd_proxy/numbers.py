@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hookline_pd_proxy.instance import Instance, Role
+from hookline_gateway.upstreams.instance import Instance
 from hookline_pd_proxy.proxied_request import Plain
+from hookline_pd_proxy.roles import Role
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

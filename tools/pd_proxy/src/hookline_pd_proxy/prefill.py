@@ -6,14 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hookline_pd_proxy.handover import Handover
-from hookline_pd_proxy.headers import Headers, without
-from hookline_pd_proxy.instance import Instance, Role
-from hookline_pd_proxy.numbers import Fallback, Numbers
-from hookline_pd_proxy.pool import Pool
-from hookline_pd_proxy.proxied_request import ProxiedRequest
-from hookline_pd_proxy.settings import RouteSettings
-from hookline_pd_proxy.upstream import (
+from hookline_gateway.upstreams.asking import (
     Answer,
     BrokenError,
     Message,
@@ -21,6 +14,14 @@ from hookline_pd_proxy.upstream import (
     UnreachableError,
     Upstream,
 )
+from hookline_gateway.upstreams.headers import Headers, without
+from hookline_gateway.upstreams.instance import Instance
+from hookline_gateway.upstreams.pool import Pool
+from hookline_pd_proxy.handover import Handover
+from hookline_pd_proxy.numbers import Fallback, Numbers
+from hookline_pd_proxy.proxied_request import ProxiedRequest
+from hookline_pd_proxy.roles import Role
+from hookline_pd_proxy.settings import RouteSettings
 
 MOST_ANSWER_BYTES = 16 * 1024 * 1024
 

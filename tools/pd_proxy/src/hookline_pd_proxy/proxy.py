@@ -3,27 +3,35 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
+import aiohttp
 import msgspec
 from aiohttp import web
 
-from hookline_pd_proxy.forwarding import (
+from hookline_gateway.upstreams.asking import BrokenError, Message, Upstream
+from hookline_gateway.upstreams.headers import Headers, traced, without
+from hookline_gateway.upstreams.instance import Instance
+from hookline_gateway.upstreams.open_requests import OpenRequests
+from hookline_gateway.upstreams.relay import (
     BROKEN,
+    EVENT_STREAM,
     NO_INSTANCE,
     TIMEOUT,
     UNREACHABLE,
-    Forwarding,
+    Attempts,
+    Relay,
+    SeeBytes,
+    broken,
 )
 from hookline_pd_proxy.handover import Handover, Releases
-from hookline_pd_proxy.headers import Headers, request_headers, traced, without
+from hookline_pd_proxy.headers import request_headers
 from hookline_pd_proxy.numbers import Endpoint, Numbers, Outcome
-from hookline_pd_proxy.pool import Pools
+from hookline_pd_proxy.pools import Pools
 from hookline_pd_proxy.prefill import Prefill
 from hookline_pd_proxy.proxied_request import ProxiedRequest
+from hookline_pd_proxy.roles import Role
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_pd_proxy.tracing import RouteSpan, Tracing
-from hookline_pd_proxy.upstream import BrokenError, Message, Upstream
 from hookline_server.api_error import ApiError
 from hookline_server.request_body import read_body, read_raw
 from hookline_server.request_identity import CHAT_ROUTE
@@ -38,15 +46,35 @@ OUTCOMES = {
 RELEASE_SECONDS = 5.0
 """Time at the end for releases of KV that nobody took."""
 
-Work = Callable[[Forwarding, RouteSpan], Awaitable[web.StreamResponse]]
+Work = Callable[["Forwarding", RouteSpan], Awaitable[web.StreamResponse]]
+
+
+class Forwarding(Relay):
+    """The second phase: a decode instance's response is streamed to the client.
+
+    Attributes:
+        first_event_at: When the first event of a stream came, as of
+            `time.perf_counter`; None before, and without a stream.
+    """
+
+    def __init__(self, request: web.Request) -> None:
+        super().__init__(request, self._see_head)
+        self.first_event_at: float | None = None
+
+    def _see_head(self, head: aiohttp.ClientResponse) -> SeeBytes | None:
+        is_stream = head.status == 200 and head.content_type == EVENT_STREAM
+        return self._see_bytes if is_stream else None
+
+    def _see_bytes(self, chunk: bytes) -> None:
+        if self.first_event_at is None and b"data:" in chunk:
+            self.first_event_at = time.perf_counter()
 
 
 class Proxy:
     """Answers clients with the responses of instances.
 
     Attributes:
-        is_leaving: Whether new requests should go elsewhere.
-        is_draining: Whether they are refused.
+        open: The open requests.
     """
 
     def __init__(
@@ -64,10 +92,7 @@ class Proxy:
         self._tracing = tracing
         self._prefill = Prefill(pools.prefill, upstream, settings, numbers)
         self._releases = Releases(upstream, numbers)
-        self.is_leaving = self.is_draining = False
-        self._open_requests = 0
-        self._is_quiet = asyncio.Event()
-        self._is_quiet.set()
+        self.open = OpenRequests()
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Answers a completion: one instance computes the prompt, another generates."""
@@ -111,13 +136,6 @@ class Proxy:
 
         return await self._answer(request, Endpoint.OTHER, work)
 
-    async def drain(self, seconds: float) -> None:
-        """Refuses new requests, and waits a limited time for the open ones."""
-        self.is_leaving = self.is_draining = True
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._is_quiet.wait()
-
     async def close(self) -> None:
         """Has KV freed that nobody took; for a limited time."""
         await self._releases.end(RELEASE_SECONDS)
@@ -147,24 +165,25 @@ class Proxy:
     async def _forward(
         self, forwarding: Forwarding, message: Message
     ) -> web.StreamResponse:
-        return await forwarding.run(
-            self._pools.decode,
-            self._upstream,
-            message,
-            retries=self._settings.retries,
-            numbers=self._numbers,
-        )
+        def asked(_: Instance) -> None:
+            if forwarding.instance is not None:
+                self._numbers.retried(Role.DECODE)
+
+        attempts = Attempts(self._pools.decode, self._settings.retries, asked)
+        return await forwarding.run(attempts, self._upstream, message)
 
     async def _answer(
         self, request: web.Request, endpoint: Endpoint, work: Work
     ) -> web.StreamResponse:
         """Runs a request within its time limit, and counts its outcome."""
-        if self.is_draining:
-            raise ApiError(503, "the proxy is shutting down", code="aborted")
+        with self.open.one():
+            return await self._counted(request, endpoint, work)
+
+    async def _counted(
+        self, request: web.Request, endpoint: Endpoint, work: Work
+    ) -> web.StreamResponse:
         outcome, arrived_at = Outcome.FAILED, time.perf_counter()
         forwarding, span = Forwarding(request), self._tracing.begin(request)
-        self._open_requests += 1
-        self._is_quiet.clear()
         try:
             response, outcome = await self._ended(forwarding, span, work)
         except ApiError as error:
@@ -177,9 +196,6 @@ class Proxy:
             outcome = Outcome.CLIENT_LEFT
             raise
         finally:
-            self._open_requests -= 1
-            if not self._open_requests:
-                self._is_quiet.set()
             self._numbers.ended(endpoint, outcome)
             if outcome is Outcome.COMPLETED and endpoint is not Endpoint.OTHER:
                 self._numbers.completed(time.perf_counter() - arrived_at)
@@ -199,8 +215,7 @@ class Proxy:
             limit = f"{self._settings.request_timeout:g} s"
             error = ApiError(504, f"no complete response within {limit}", code=TIMEOUT)
         except BrokenError as cause:
-            text = f"the instance's response broke off: {cause}"
-            error = ApiError(502, text, code=BROKEN)
+            error = broken(cause)
         if forwarding.response is None:
             raise error
         return await forwarding.end_broken(error), OUTCOMES[error.code]

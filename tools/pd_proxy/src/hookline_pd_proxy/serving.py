@@ -20,6 +20,6 @@ async def serve_route(
     async with sites([(app, listening)]):
         when_ready()
         await stopping.wait()
-        app[PROXY].is_leaving = True
+        app[PROXY].open.is_leaving = True
         await asyncio.sleep(settings.shutdown_delay)
-        await app[PROXY].drain(settings.shutdown_timeout)
+        await app[PROXY].open.drain(settings.shutdown_timeout)

@@ -5,12 +5,8 @@ from dataclasses import dataclass
 from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
-from hookline_processes.addresses import (
-    LARGEST_PORT,
-    AddressError,
-    read_host,
-    read_url,
-)
+from hookline_gateway.upstreams.urls import check_urls
+from hookline_processes.addresses import LARGEST_PORT, read_host
 from hookline_server.cors import AllowedPages
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.settings import MEBIBYTE
@@ -181,17 +177,5 @@ def check_instances(prefill: list[str], decode: list[str]) -> None:
     """Raises `ConfigError` unless these are the URLs of instances."""
     if not decode:
         raise ConfigError("decode", "must name at least one instance")
-    _check_urls("prefill", prefill)
-    _check_urls("decode", decode)
-
-
-def _check_urls(option: str, urls: list[str]) -> None:
-    for url in urls:
-        try:
-            parts = read_url(url)
-        except AddressError as error:
-            raise ConfigError(option, str(error)) from error
-        if parts.query or parts.fragment or parts.username:
-            raise ConfigError(option, "must be URLs with nothing but a host and a port")
-    if len(set(urls)) != len(urls):
-        raise ConfigError(option, "names an instance twice")
+    check_urls("prefill", prefill)
+    check_urls("decode", decode)

@@ -12,7 +12,7 @@ from hookline.exceptions import ConfigError
 from hookline.frontend.trace_context import span_ids
 from hookline.frozen import EMPTY
 from hookline.request import RequestFacts
-from hookline_pd_proxy.instance import Instance
+from hookline_gateway.upstreams.instance import Instance
 from hookline_pd_proxy.numbers import Outcome
 from hookline_pd_proxy.settings import TRACES_OPTION, RouteSettings
 from hookline_server.request_identity import identity_of

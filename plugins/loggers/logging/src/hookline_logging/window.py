@@ -69,7 +69,10 @@ class EngineWindow:
         numbers: dict[str, int | float] = {
             "running": self.state.running,
             "waiting": self.waiting,
-            "kv_cache_usage": round(self.state.kv_usage, 4),
+        }
+        if self.state.kv_blocks:  # else it tells nothing of its cache
+            numbers["kv_cache_usage"] = round(self.state.kv_usage, 4)
+        numbers |= {
             "prompt_tokens_per_second": _rate(self.prompt_tokens, seconds),
             "generation_tokens_per_second": _rate(self.generation_tokens, seconds),
         }

@@ -43,6 +43,8 @@ def genai_attributes(request: Completions, model: str) -> Pairs:
     yield "gen_ai.response.finish_reasons", tuple(map(finish_reason, request.all))
     first_chunk = request.ttft_seconds if first.is_streamed else None
     yield "gen_ai.response.time_to_first_chunk", first_chunk
+    if not first.has_tokens:
+        return
     yield "gen_ai.usage.input_tokens", first.prompt_tokens
     yield "gen_ai.usage.output_tokens", request.output_tokens
     yield "gen_ai.usage.cache_read.input_tokens", cached
@@ -100,8 +102,9 @@ def vllm_attributes(request: Completions) -> Pairs:
         yield "gen_ai.request.max_tokens", params.max_tokens
         yield "gen_ai.request.temperature", params.temperature
         yield "gen_ai.request.top_p", params.top_p
-    yield "gen_ai.usage.prompt_tokens", first.prompt_tokens
-    yield "gen_ai.usage.completion_tokens", request.output_tokens
+    if first.has_tokens:
+        yield "gen_ai.usage.prompt_tokens", first.prompt_tokens
+        yield "gen_ai.usage.completion_tokens", request.output_tokens
     yield "gen_ai.latency.e2e", slowest.e2e_seconds
     yield "gen_ai.latency.time_to_first_token", request.ttft_seconds
     yield "gen_ai.latency.time_in_queue", slowest.queue_seconds

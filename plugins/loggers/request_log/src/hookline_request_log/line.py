@@ -93,12 +93,12 @@ def _tokens(request: FinishedRequest) -> Tokens:
     # Before the first token it is unknown how much of the prompt was computed.
     has_prefilled = request.prefill_seconds is not None
     return Tokens(
-        prompt=request.prompt_tokens,
+        prompt=request.prompt_tokens if request.has_tokens else None,
         computed=request.computed_tokens if has_prefilled else None,
         local_cached=request.local_cached_tokens,
         external_cached=request.external_cached_tokens,
         transferred=request.transferred_tokens,
-        generated=request.output_tokens,
+        generated=request.output_tokens if request.has_tokens else None,
         recomputed=request.recomputed_tokens,
         drafted=request.draft_tokens,
         accepted=request.accepted_tokens,

@@ -14,12 +14,12 @@ VERSION = 1
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of prompt tokens by source, and of output and draft tokens."""
 
-    prompt: int
+    prompt: int | None
     computed: int | None
     local_cached: int
     external_cached: int
     transferred: int
-    generated: int
+    generated: int | None
     recomputed: int
     drafted: int
     accepted: int

@@ -46,5 +46,10 @@ def server_options() -> list[Option]:
     return [
         HEADLESS,
         *derived(ServerSettings, "server", group="server"),
-        *map(_of_a_server, tenant_options()),
+        *server_tenant_options(),
     ]
+
+
+def server_tenant_options() -> list[Option]:
+    """Returns the options of tenants, as a server has them."""
+    return list(map(_of_a_server, tenant_options()))

@@ -13,10 +13,17 @@ _LENGTH = re.compile(
 DIALECTS = (
     ("hookline_requests_running", "hookline_requests_waiting"),
     ("vllm:num_requests_running", "vllm:num_requests_waiting"),
+    ("sglang:num_running_reqs", "sglang:num_queue_reqs"),
+    ("llamacpp:requests_processing", "llamacpp:requests_deferred"),
 )
 """Names of the running and waiting requests; the first pair on the page counts."""
 
-USAGES = ("hookline_kv_cache_usage_ratio", "vllm:kv_cache_usage_perc")
+USAGES = (
+    "hookline_kv_cache_usage_ratio",
+    "vllm:kv_cache_usage_perc",
+    "sglang:token_usage",
+    "llamacpp:kv_cache_usage_ratio",
+)
 SATURATION = "hookline_saturation_ratio"
 
 
@@ -30,12 +37,21 @@ class Load:
         max_model_len: Maximum number of tokens of a sequence; None if the page does not
             say.
         saturation: Saturation of the mean engine; None if the page does not say.
+        waiting: Number of those of `requests` that wait.
+        has_kv_usage: Whether the page says `kv_usage`.
     """
 
     requests: float
     kv_usage: float
     max_model_len: int | None = None
     saturation: float | None = None
+    waiting: float = 0.0
+    has_kv_usage: bool = True
+
+    @property
+    def running(self) -> float:
+        """Number of running requests."""
+        return self.requests - self.waiting
 
 
 def read_load(page: str) -> Load | None:
@@ -44,13 +60,15 @@ def read_load(page: str) -> Load | None:
     for names in DIALECTS:
         if all(name in found for name in names):
             usages = [max(found[name]) for name in USAGES if name in found]
-            requests = sum(sum(found[name]) for name in names)
+            running, waiting = (sum(found[name]) for name in names)
             of_engines = found.get(SATURATION)
             return Load(
-                requests,
+                running + waiting,
                 max(usages, default=0),
                 _max_model_len(page),
                 fmean(of_engines) if of_engines else None,
+                waiting,
+                bool(usages),
             )
     return None
 

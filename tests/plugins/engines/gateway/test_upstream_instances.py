@@ -1,18 +1,10 @@
-"""What a route knows of an instance, and which of several it chooses."""
+"""What a proxy knows of an instance, and which of several it chooses."""
 
 import pytest
 
-from hookline.exceptions import ConfigError
-from hookline_pd_proxy.instance import (
-    ERRORS_IN_A_ROW,
-    Instance,
-    Role,
-)
-from hookline_pd_proxy.load import Load, read_load
-from hookline_pd_proxy.options import ROUTE_OPTIONS
-from hookline_pd_proxy.pool import Pool
-from hookline_pd_proxy.settings import RouteSettings
-from hookline_server.cli import main
+from hookline_gateway.upstreams.instance import ERRORS_IN_A_ROW, Instance
+from hookline_gateway.upstreams.load import Load, read_load
+from hookline_gateway.upstreams.pool import Pool
 
 HOOKLINE = """\
 # HELP hookline_requests_running Requests in the batch.
@@ -29,6 +21,15 @@ VLLM = """\
 vllm:num_requests_running{engine="0"} 20.0
 vllm:num_requests_waiting{engine="0"} 30.0
 vllm:kv_cache_usage_perc{engine="0"} 0.125
+"""
+SGLANG = """\
+sglang:num_running_reqs{model_name="m"} 2.0
+sglang:num_queue_reqs{model_name="m"} 3.0
+sglang:token_usage{model_name="m"} 0.25
+"""
+LLAMA = """\
+llamacpp:requests_processing 1
+llamacpp:requests_deferred 2
 """
 INFO = """\
 hookline_engine_info{engine="0",dtype="a \\" b",max_model_len="4096"} 1.0
@@ -48,19 +49,23 @@ class Clock:
 
 def made(clock: Clock | None = None, number: int = 1) -> Instance:
     url = f"http://host:{number}/base/"
-    return Instance(Role.DECODE, url, poll_seconds=1.0, clock=clock or Clock())
+    return Instance("decode", url, poll_seconds=1.0, clock=clock or Clock())
 
 
 @pytest.mark.parametrize(
     ("page", "expected"),
     [
-        (HOOKLINE, Load(10, 0.5)),
-        (VLLM, Load(50, 0.125)),
-        (HOOKLINE + VLLM, Load(10, 0.5)),
-        (HOOKLINE + INFO, Load(10, 0.5, 2048)),
-        (VLLM + INFO.replace("4096", "x").replace("2048", "0"), Load(50, 0.125)),
-        (VLLM.replace("20.0", "2e+06"), Load(2_000_030, 0.125)),
-        ("hookline_requests_running 1\nhookline_requests_waiting 2\n", Load(3, 0)),
+        (HOOKLINE, Load(10, 0.5, waiting=7)),
+        (VLLM, Load(50, 0.125, waiting=30)),
+        (HOOKLINE + VLLM, Load(10, 0.5, waiting=7)),
+        (HOOKLINE + INFO, Load(10, 0.5, 2048, waiting=7)),
+        (
+            VLLM + INFO.replace("4096", "x").replace("2048", "0"),
+            Load(50, 0.125, waiting=30),
+        ),
+        (VLLM.replace("20.0", "2e+06"), Load(2_000_030, 0.125, waiting=30)),
+        (SGLANG, Load(5, 0.25, waiting=3)),
+        (LLAMA, Load(3, 0.0, waiting=2, has_kv_usage=False)),
         ("hookline_requests_running 1\n", None),
         (HOOKLINE.replace("2.0", "x").replace("1.0", "NaN"), None),
         ("", None),
@@ -209,62 +214,3 @@ def test_instances_that_are_down_are_not_chosen() -> None:
     assert pool.choose([second]) is None
     assert not pool.has_other([second])
     assert pool.has_other([])
-
-
-@pytest.mark.parametrize(
-    ("values", "option"),
-    [
-        ({"decode": []}, "decode"),
-        ({"decode": ["host:1"]}, "decode"),
-        ({"decode": ["http://"]}, "decode"),
-        ({"decode": ["http://a:x"]}, "decode"),
-        ({"decode": ["ftp://a:1"]}, "decode"),
-        ({"decode": ["http://u:p@a:1"]}, "decode"),
-        ({"decode": ["http://a:1?x=1"]}, "decode"),
-        ({"decode": ["http://a:1", "http://a:1"]}, "decode"),
-        ({"prefill": ["a"]}, "prefill"),
-        ({"port": 65536}, "port"),
-        ({"connect_timeout": 0.0}, "connect-timeout"),
-        ({"prefill_timeout": -1.0}, "prefill-timeout"),
-        ({"request_timeout": float("inf")}, "request-timeout"),
-        ({"poll_seconds": 0.0}, "poll-seconds"),
-        ({"shutdown_timeout": -1.0}, "shutdown-timeout"),
-        ({"retries": -1}, "retries"),
-        ({"prefill_min_characters": -1}, "prefill-min-characters"),
-        ({"max_body_bytes": 0}, "max-body-bytes"),
-        ({"trace_ratio": 1.5}, "trace-ratio"),
-        ({"log_level": "loud"}, "log-level"),
-    ],
-    ids=str,
-)
-def test_invalid_settings(values: dict[str, object], option: str) -> None:
-    """The error names the option as it is typed."""
-    everything = {"decode": ["http://a:1"], **values}
-
-    with pytest.raises(ConfigError) as caught:
-        RouteSettings(**everything)  # type: ignore[arg-type]
-
-    assert caught.value.option == option
-    assert option in {each.flag for each in ROUTE_OPTIONS}
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("", "decode: must name at least one instance"),
-        ("--decode a", "'a' is not a URL"),
-        ("--decode http://a:1 --decode http://a:1/", "twice"),
-        ("--decode http://a:1 --modle demo", "unrecognized arguments: --modle"),
-        ("--decode http://a:1 --connector p2p", "--connector requires --demo"),
-        ("--demo --decode http://a:1", "--demo cannot be combined"),
-        ("--demo --prefill http://a:1", "--demo cannot be combined"),
-        ("--demo --retries -1", "retries: must be at least 0"),
-        ("--demo --port 65534", "port"),
-    ],
-)
-def test_invalid_commands(
-    line: str, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One line on standard error, and the status of wrong input."""
-    assert main(["route", *line.split()]) == 2
-    assert words in capsys.readouterr().err

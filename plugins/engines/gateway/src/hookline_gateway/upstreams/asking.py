@@ -6,14 +6,23 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
+from yarl import URL
 
-from hookline_pd_proxy.headers import Headers
-from hookline_pd_proxy.instance import Instance
+from hookline_gateway.upstreams.headers import Headers
+from hookline_gateway.upstreams.instance import Instance
 
 UPSTREAM_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 """Errors of a connection to an instance."""
 
 CANNOT_CONNECT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+
+MOST_PLAIN_BYTES = 1 << 20
+"""Size of a body from which on aiohttp warns of bytes."""
+
+IDLE_SECONDS = 4.0
+"""How long an idle connection is kept: not as long as servers do, some of them 5 s.
+
+A request on one that the server closes meanwhile would fail."""
 
 BUSY_STATUS = 503
 RETRIED_STATUSES = frozenset({429, 500, 502, BUSY_STATUS, 504})
@@ -25,16 +34,26 @@ class UnreachableError(Exception):
 
     Attributes:
         may_have_it: Whether the request may have reached the instance.
+        is_late: Whether it did not respond in time.
     """
 
     def __init__(self, instance: Instance, error: Exception) -> None:
         self.may_have_it = not isinstance(error, CANNOT_CONNECT)
+        self.is_late = isinstance(error, TimeoutError) and self.may_have_it
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
         super().__init__(f"the {instance.role} instance {instance.name}: {what}")
 
 
 class BrokenError(Exception):
-    """An instance's response broke off."""
+    """An instance's response broke off.
+
+    Attributes:
+        is_late: Whether nothing more came in time.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        self.is_late = isinstance(error, TimeoutError)
+        super().__init__(f"{type(error).__name__}: {error}".removesuffix(": "))
 
 
 class TooLargeError(Exception):
@@ -84,7 +103,7 @@ class Answer:
             try:
                 chunk = await self.head.content.readany()
             except UPSTREAM_ERRORS as error:
-                raise BrokenError(f"{type(error).__name__}: {error}") from error
+                raise BrokenError(error) from error
 
     async def whole(self, most_bytes: int) -> bytes:
         """Returns the whole body.
@@ -120,10 +139,10 @@ class Upstream:
                 try:
                     head = await self._session.request(
                         message.method,
-                        instance.url + message.path,
+                        # As the client wrote it: yarl would quote it its own way.
+                        URL(instance.url + message.path, encoded=True),
                         headers=message.headers,
-                        # aiohttp warns of large bodies in bytes.
-                        data=io.BytesIO(message.body) if message.body else None,
+                        data=_payload(message.body),
                         allow_redirects=False,
                     )
                     answer = Answer(head, await head.content.readany())
@@ -137,18 +156,30 @@ class Upstream:
                     head.close()
 
 
-def new_session(connect_timeout: float) -> aiohttp.ClientSession:
+def new_session(
+    connect_timeout: float, idle_timeout: float | None = None
+) -> aiohttp.ClientSession:
     """Opens a session that forwards bodies unchanged.
 
-    It limits only the time to connect.
+    Args:
+        connect_timeout: Maximum time to connect.
+        idle_timeout: Maximum time in which nothing comes; None limits no other time.
     """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-        timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
+        timeout=aiohttp.ClientTimeout(
+            total=None, connect=connect_timeout, sock_read=idle_timeout
+        ),
     )
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO | None:
+    if len(body) >= MOST_PLAIN_BYTES:
+        return io.BytesIO(body)
+    return body or None
 
 
 def _note(instance: Instance, status: int) -> None:

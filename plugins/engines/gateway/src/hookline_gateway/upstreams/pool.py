@@ -1,10 +1,9 @@
-"""The instances of one role, and the choice among them."""
+"""Instances that serve alike, and the choice among them."""
 
 from collections.abc import Collection, Sequence
 from operator import attrgetter
-from typing import NamedTuple
 
-from hookline_pd_proxy.instance import Instance
+from hookline_gateway.upstreams.instance import Instance
 from hookline_server.turns import Turns
 
 FULL = 0.95
@@ -12,18 +11,28 @@ FULL = 0.95
 
 
 class Pool:
-    """Chooses the least loaded instance.
+    """Chooses the least loaded instance, or each in turn.
 
-    That is the one with the fewest running and waiting requests: decodes share an
+    The least loaded one has the fewest running and waiting requests: decodes share an
     instance's speed, prefills its queue. The use of the KV cache counts if it is nearly
     full, and decides between equals. `hookline_saturation_ratio` is unsuitable: as a
     mean over half a minute it would send a whole burst to one instance.
 
     Attributes:
         instances: All instances, including those that are down.
+        role: What they are for, a word before `instance`.
     """
 
-    def __init__(self, instances: Sequence[Instance]) -> None:
+    def __init__(
+        self,
+        instances: Sequence[Instance],
+        role: str = "upstream",
+        *,
+        in_turn: bool = False,
+    ) -> None:
+        """Chooses the least loaded one, or each in turn."""
+        self.role = role
+        self._load = _no_load if in_turn else _load
         self.instances = tuple(instances)
         self._turns: Turns[Instance] = Turns()
 
@@ -66,18 +75,11 @@ class Pool:
         able = [each for each in self.instances if each.is_up and each not in without]
         if not able:
             return None
-        return self._turns.least(able, _load)
+        return self._turns.least(able, self._load)
 
 
-class Pools(NamedTuple):
-    """The pools of both roles."""
-
-    prefill: Pool
-    decode: Pool
-
-    @property
-    def instances(self) -> tuple[Instance, ...]:
-        return self.prefill.instances + self.decode.instances
+def _no_load(_: Instance) -> object:
+    return 0
 
 
 def _load(instance: Instance) -> tuple[bool, float, float]:

@@ -1,12 +1,13 @@
-"""An instance behind the proxy: whether it is up, and its load."""
+"""A server behind a proxy: whether it is up, and its load."""
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 
-from hookline_pd_proxy.load import Load
+import msgspec
+
+from hookline_gateway.upstreams.load import Load
 
 ERRORS_IN_A_ROW = 3
 """Consecutive errors or unanswered health checks before an instance is down."""
@@ -19,13 +20,6 @@ logger = logging.getLogger(__name__)
 Clock = Callable[[], float]
 
 
-class Role(StrEnum):
-    """The phase that an instance computes."""
-
-    PREFILL = "prefill"
-    DECODE = "decode"
-
-
 class Instance:
     """One server; used on one event loop.
 
@@ -34,7 +28,7 @@ class Instance:
     so does an answer to a request that was sent to it nevertheless.
 
     Attributes:
-        role: The phase that it computes.
+        role: What it is for, a word before `instance`.
         url: URL without a trailing slash.
         name: URL without the scheme, for log lines and metrics.
         in_flight: Number of the proxy's open requests at the instance.
@@ -43,11 +37,12 @@ class Instance:
         is_unready: Whether it is down because its health check says so.
         lost_at: Time when it was last found to be down.
         max_model_len: Maximum number of tokens of a sequence; None if not known.
+        models: What it tells of its models, by their names; empty if not known.
     """
 
     def __init__(
         self,
-        role: Role,
+        role: str,
         url: str,
         *,
         poll_seconds: float = 1.0,
@@ -61,6 +56,7 @@ class Instance:
         self.is_seen = self.is_unready = False
         self.lost_at = 0.0
         self.max_model_len: int | None = None
+        self.models: Mapping[str, msgspec.Raw] = {}
         self._clock = clock
         self._load_life = LOAD_LIFE_POLLS * poll_seconds
         self._load: Load | None = None
@@ -77,7 +73,7 @@ class Instance:
         The reported number is up to a poll old; it is corrected by the proxy's own
         requests since then, but not by those of other clients.
         """
-        load = self._known_load
+        load = self.known_load
         if load is None:
             return self.in_flight
         since = self.in_flight - self._in_flight_then
@@ -86,13 +82,13 @@ class Instance:
     @property
     def kv_usage(self) -> float:
         """Fraction of its KV cache in use; 0 if no recent value is known."""
-        load = self._known_load
+        load = self.known_load
         return 0.0 if load is None else load.kv_usage
 
     @property
     def saturation(self) -> float | None:
         """How near it is to its saturation point; None if no recent value is known."""
-        load = self._known_load
+        load = self.known_load
         return None if load is None else load.saturation
 
     @property
@@ -116,7 +112,7 @@ class Instance:
     def record_load(self, load: Load | None) -> None:
         """Records the reported load, or None if it has no such page."""
         self._load = load
-        if load is not None:
+        if load is not None and load.max_model_len is not None:
             self.max_model_len = load.max_model_len
         self._reported_at = self._clock()
         self._in_flight_then = self.in_flight
@@ -155,6 +151,7 @@ class Instance:
         self.is_unready = False
 
     @property
-    def _known_load(self) -> Load | None:
+    def known_load(self) -> Load | None:
+        """The reported load; None if there is none, or it is old."""
         is_old = self._clock() - self._reported_at > self._load_life
         return None if is_old else self._load

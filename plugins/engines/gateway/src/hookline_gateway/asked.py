@@ -1,0 +1,94 @@
+"""What a gateway reads of a request's body: the model, and how it is answered."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import msgspec
+from aiohttp import web
+
+from hookline.sampling_values import SamplingValues
+from hookline_server.dialects import (
+    EMBEDDINGS_PATH,
+    MESSAGES_PATH,
+    POOLING_PATH,
+    RESPONSES_PATH,
+)
+
+MEASURED_PATHS = frozenset(
+    {
+        "/v1/completions",
+        "/v1/chat/completions",
+        RESPONSES_PATH,
+        MESSAGES_PATH,
+        EMBEDDINGS_PATH,
+        POOLING_PATH,
+        "/invocations",
+    }
+)
+"""Paths whose requests the loggers count, as those of `hookline serve`."""
+
+_NONE = msgspec.Raw(b"null")
+
+
+class _Fields(msgspec.Struct):
+    model: msgspec.Raw = _NONE
+    stream: msgspec.Raw = _NONE
+    n: msgspec.Raw = _NONE
+    max_tokens: msgspec.Raw = _NONE
+    max_completion_tokens: msgspec.Raw = _NONE
+    temperature: msgspec.Raw = _NONE
+    top_p: msgspec.Raw = _NONE
+
+
+_UNKNOWN = SamplingValues(max_tokens=None)
+
+_decode = msgspec.json.Decoder(_Fields).decode
+_decode_name = msgspec.json.Decoder(str).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for a model.
+
+    Attributes:
+        model: The model's name; empty if it names none.
+        is_streamed: Whether the answer is to be a stream.
+        params: Its parameters, as far as loggers tell them.
+    """
+
+    model: str = ""
+    is_streamed: bool = False
+    params: SamplingValues = _UNKNOWN
+
+    @classmethod
+    def read(cls, request: web.Request, body: bytes) -> Self:
+        """Reads a body, which may be anything."""
+        if not body or "json" not in request.content_type:
+            return cls()
+        try:
+            fields = _decode(body)
+            name = bytes(fields.model)
+            model = _decode_name(name) if name.startswith(b'"') else ""
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return cls()
+        return cls(model, bytes(fields.stream) == b"true", _params(fields))
+
+
+def _params(fields: _Fields) -> SamplingValues:
+    longest = _number(fields.max_tokens)
+    if longest is None:
+        longest = _number(fields.max_completion_tokens)
+    temperature, top_p = _number(fields.temperature), _number(fields.top_p)
+    return SamplingValues(
+        n=int(_number(fields.n) or 1),
+        max_tokens=None if longest is None else int(longest),
+        temperature=1.0 if temperature is None else temperature,
+        top_p=1.0 if top_p is None else top_p,
+    )
+
+
+def _number(raw: msgspec.Raw) -> float | None:
+    try:
+        return msgspec.json.decode(raw, type=float | None)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,1 @@
+"""What requests are measured by: their answers, read from outside."""

@@ -1,0 +1,160 @@
+"""Measures one request, from its arrival to the end of its answer."""
+
+import asyncio
+from collections.abc import Mapping
+
+import aiohttp
+from aiohttp import hdrs, web
+
+from hookline.clock import NANOSECONDS
+from hookline.finish_cause import Aborted, Failed, FinishCause
+from hookline.frontend.trace_context import completed
+from hookline.frozen import EMPTY
+from hookline.request import GenerateRequest
+from hookline_gateway.asked import Asked
+from hookline_gateway.measuring.answer_reading import Found
+from hookline_gateway.measuring.body_meter import BodyMeter
+from hookline_gateway.measuring.books import Books
+from hookline_gateway.measuring.event_meter import EventMeter
+from hookline_gateway.measuring.measurement import (
+    NOTHING,
+    Measurement,
+    cause_of,
+    refused_by,
+)
+from hookline_gateway.upstreams.instance import Instance
+from hookline_gateway.upstreams.relay import EVENT_STREAM, SeeBytes
+from hookline_server.api_error import ApiError
+from hookline_server.header_options import SLO_HEADER, requested_slo
+from hookline_server.request_identity import IDENTITY, request_facts
+from hookline_server.trace_rules import trace_rules
+
+CLIENT_LEFT = "client_disconnect"
+
+
+class RequestMeter:
+    """Accounts for one request, whichever upstream answers it.
+
+    Attributes:
+        facts: What the loggers know of it.
+    """
+
+    def __init__(
+        self, books: Books, request: web.Request, asked: Asked, arrived_at: int
+    ) -> None:
+        """Accounts for nothing before `ask`.
+
+        Raises:
+            RequestError: Its header has no valid objectives.
+        """
+        text = request.headers.get(SLO_HEADER)
+        slo = None if text is None else requested_slo(text)
+        self.facts = completed(request_facts(request, slo=slo), books.config)
+        request[IDENTITY].facts = self.facts
+        self._books = books
+        self._asked = asked
+        self._arrived_at = arrived_at
+        self._request_id = 0
+        self._instance: Instance | None = None
+        self._status = 0
+        self._meter: EventMeter | BodyMeter | None = None
+
+    @property
+    def trace_headers(self) -> Mapping[str, str]:
+        """Headers that make this request's span the parent of the upstream's."""
+        facts = self.facts
+        if not facts.trace_id or self._books.config.trace_ratio is None:
+            return EMPTY
+        return trace_rules().headers(facts.trace_id, facts.span_id, facts.trace_context)
+
+    def ask(self, instance: Instance) -> None:
+        """An upstream is asked, perhaps after others that have not served it."""
+        engine = self._books.of(instance)
+        if self._instance is None:
+            self._request_id = self._books.new_id()
+            engine.admit(
+                GenerateRequest(
+                    request_id=self._request_id,
+                    prompt_token_ids=[],
+                    params=self._asked.params,
+                    facts=self.facts,
+                ),
+                self._request_id,
+                arrived_at=self._arrived_at,
+                is_streamed=self._asked.is_streamed,
+            )
+        else:
+            accounts = self._books.of(self._instance).release(self._request_id)
+            engine.take_over(accounts)
+        self._instance = instance
+        self._books.tell_soon()
+
+    def see_head(self, head: aiohttp.ClientResponse) -> SeeBytes | None:
+        """Begins to measure an answer; returns what sees its bytes."""
+        self._status = head.status
+        is_coded = head.headers.get(hdrs.CONTENT_ENCODING, "identity") != "identity"
+        if head.status >= 300 or is_coded:
+            return None
+        if head.content_type == EVENT_STREAM:
+            self._meter = EventMeter(self._books.clock.now, self._first)
+        elif "json" in head.content_type:
+            self._meter = BodyMeter()
+        return None if self._meter is None else self._meter.see
+
+    def answered(self) -> None:
+        """The answer was passed on to its last byte."""
+        meter = self._meter
+        if meter is not None:
+            meter.end()
+        if self._status >= 300:
+            self._end(refused_by(self._status))
+        else:
+            found = Found() if meter is None else meter.found
+            self._end(cause_of(found, is_stream=isinstance(meter, EventMeter)))
+
+    def failed(self, error: BaseException) -> None:
+        """The answer was not passed on, or not to its end."""
+        if self._meter is not None:
+            self._meter.end()
+        if isinstance(error, (asyncio.CancelledError, ConnectionError)):
+            self._end(Aborted(CLIENT_LEFT))
+        elif isinstance(error, ApiError) and self._instance is None:
+            self._books.of(None).reject(self.facts, error.rejection)
+            self._books.tell_soon()
+        elif isinstance(error, ApiError):
+            self._end(Failed(error.code))
+        else:
+            self._end(Failed(type(error).__name__))
+
+    def _first(self, at: int) -> None:
+        self._books.of(self._instance).first_token(self._request_id, at)
+        self._books.tell_soon()
+
+    def _end(self, cause: FinishCause) -> None:
+        if self._instance is None:
+            return  # its client has left before anybody was asked
+        at = self._books.clock.now()
+        engine = self._books.of(self._instance)
+        engine.ended(self._request_id, cause, at, self._measured())
+        self._books.tell_soon()
+
+    def _measured(self) -> Measurement:
+        meter = self._meter
+        if meter is None:
+            return NOTHING
+        found, last_at, intervals = meter.found, None, []
+        tokens = found.output_tokens
+        if isinstance(meter, EventMeter):
+            last_at = meter.last_at
+            if tokens is not None and self._asked.params.n == 1:
+                intervals = [
+                    (ns / NANOSECONDS / brought, brought)
+                    for ns, brought in meter.intervals(tokens)
+                ]
+        return Measurement(
+            prompt_tokens=found.prompt_tokens,
+            cached_tokens=found.cached_tokens,
+            output_tokens=tokens,
+            last_at=last_at,
+            intervals=intervals,
+        )

@@ -1,0 +1,27 @@
+"""The life of a gateway: serve until it is stopped, drain, end."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from hookline.config import EngineConfig
+from hookline_gateway.app import GATEWAY, create_gateway
+from hookline_gateway.settings import GatewaySettings
+from hookline_server.sites import sites
+
+
+async def serve_gateway(
+    listening: socket.socket,
+    settings: GatewaySettings,
+    config: EngineConfig,
+    stopping: asyncio.Event,
+    when_ready: Callable[[], None],
+) -> None:
+    """Serves until `stopping` is set; then open requests have limited time to end."""
+    app = create_gateway(settings, config)
+    async with sites([(app, listening)]):
+        when_ready()
+        await stopping.wait()
+        app[GATEWAY].open.is_leaving = True
+        await asyncio.sleep(settings.shutdown_delay)
+        await app[GATEWAY].open.drain(settings.shutdown_timeout)

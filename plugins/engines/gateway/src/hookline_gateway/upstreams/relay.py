@@ -1,0 +1,157 @@
+"""One client's response, which is that of the first instance that gives one."""
+
+import logging
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+
+import aiohttp
+from aiohttp import web
+
+from hookline_gateway.upstreams.asking import (
+    Answer,
+    BrokenError,
+    Message,
+    UnreachableError,
+    Upstream,
+)
+from hookline_gateway.upstreams.headers import answer_headers
+from hookline_gateway.upstreams.instance import Instance
+from hookline_gateway.upstreams.pool import Pool
+from hookline_server.api_error import ApiError, error_body
+from hookline_server.request_identity import identity_of
+from hookline_server.sse import DONE, event, sent_of
+
+EVENT_STREAM = "text/event-stream"
+
+NO_INSTANCE = "no_instance"
+UNREACHABLE = "upstream_unreachable"
+TIMEOUT = "upstream_timeout"
+BROKEN = "upstream_broken"
+
+logger = logging.getLogger(__name__)
+
+SeeBytes = Callable[[bytes], None]
+SeeHead = Callable[[aiohttp.ClientResponse], SeeBytes | None]
+"""Called with a response before its body; returns what sees all pieces of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Which instances are asked.
+
+    Attributes:
+        pool: The instances.
+        retries: Number of further ones to try if one fails.
+        asked: Called with each instance before it is asked.
+        barred: Instances that are of no use for this request.
+    """
+
+    pool: Pool
+    retries: int
+    asked: Callable[[Instance], None]
+    barred: Collection[Instance] = ()
+
+
+class Relay:
+    """Passes the response on to one client.
+
+    Attributes:
+        response: Response to the client, once its headers are sent.
+        instance: The instance that was asked last; None before.
+        error: Why a response that had begun was not completed; None if it was.
+    """
+
+    def __init__(self, request: web.Request, see_head: SeeHead) -> None:
+        self._request = request
+        self._see_head = see_head
+        self.response: web.StreamResponse | None = None
+        self.instance: Instance | None = None
+        self.error: ApiError | None = None
+
+    async def run(
+        self, attempts: Attempts, upstream: Upstream, message: Message
+    ) -> web.StreamResponse:
+        """Passes on the response of the first instance that gives one.
+
+        The last instance's response is passed on whatever it is. Once bytes are sent,
+        no other instance is tried. Where none is up, the one that has been down for
+        longest is tried: it may be back.
+
+        Raises:
+            ApiError: No instance is up, or none can be reached.
+            BrokenError: The response broke off after part of it was sent.
+        """
+        pool, tried = attempts.pool, list(attempts.barred)
+        most = len(tried) + attempts.retries
+        failure = ApiError(503, f"no {pool.role} instance is up", code=NO_INSTANCE)
+        while len(tried) <= most:
+            instance = pool.choose(tried)
+            is_last_resort = instance is None and not pool.has_other(attempts.barred)
+            if is_last_resort:
+                instance = pool.last_resort(tried)
+            if instance is None:
+                break
+            attempts.asked(instance)
+            tried.append(instance)
+            self.instance = instance
+            try:
+                async with upstream.ask(instance, message) as answer:
+                    is_last = len(tried) > most or not pool.has_other(tried)
+                    if is_last or not answer.is_worth_a_retry:
+                        return await self._pass(answer)
+            except UnreachableError as error:
+                logger.warning("%s: %s", identity_of(self._request).request_id, error)
+                if is_last_resort:
+                    break
+                failure = unreachable(error)
+        raise failure
+
+    async def end_broken(self, error: ApiError) -> web.StreamResponse:
+        """Ends a response that has begun and cannot be completed.
+
+        A stream of events ends with an error event; anything else is cut off.
+        """
+        response, self.error = self.response, error
+        assert response is not None
+        logger.warning("%s: %s", identity_of(self._request).request_id, error)
+        if response.content_type == EVENT_STREAM:
+            # Ends what may be half an event.
+            await response.write(b"\n\n" + event(error_body(error)) + DONE)
+            await response.write_eof()
+        elif self._request.transport is not None:
+            self._request.transport.abort()
+        return response
+
+    async def _pass(self, answer: Answer) -> web.StreamResponse:
+        head = answer.head
+        response = web.StreamResponse(
+            status=head.status, reason=head.reason, headers=answer_headers(head.headers)
+        )
+        with suppress(KeyError, ValueError):
+            response.content_length = int(head.headers[aiohttp.hdrs.CONTENT_LENGTH])
+        see = self._see_head(head)
+        await response.prepare(self._request)
+        self.response, sent = response, sent_of(self._request)
+        async for chunk in answer.chunks():
+            if see is not None:
+                see(chunk)
+            sent.num_bytes += len(chunk)
+            await response.write(chunk)
+        await response.write_eof()
+        return response
+
+
+def unreachable(error: UnreachableError) -> ApiError:
+    """Returns what the client gets if no instance has answered, the last one so."""
+    if error.is_late:
+        return ApiError(504, str(error), code=TIMEOUT)
+    return ApiError(502, str(error), code=UNREACHABLE)
+
+
+def broken(error: BrokenError) -> ApiError:
+    """Returns what the client gets of a response that broke off."""
+    if error.is_late:
+        return ApiError(504, f"the upstream fell silent: {error}", code=TIMEOUT)
+    text = f"the instance's response broke off: {error}"
+    return ApiError(502, text, code=BROKEN)
