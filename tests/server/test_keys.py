@@ -82,10 +82,13 @@ async def test_strangers_are_reported_without_what_they_claim(
     [
         ({Scope.SERVE}, {"/v1/models", "/version", "/nowhere"}),
         ({Scope.METRICS}, {"/metrics"}),
-        ({Scope.ADMIN}, {"/reset_prefix_cache"}),
+        ({Scope.ADMIN}, {"/reset_prefix_cache", "/stalled", "/why"}),
         (
             set(Scope),
-            {"/v1/models", "/version", "/nowhere", "/metrics", "/reset_prefix_cache"},
+            {
+                *("/v1/models", "/version", "/nowhere", "/metrics"),
+                *("/reset_prefix_cache", "/stalled", "/why"),
+            },
         ),
     ],
 )
@@ -96,7 +99,8 @@ async def test_scopes_open_their_paths_only(
     A valid key without a path's scope is a 403, not a 401.
     """
     engine = FakeEngine()
-    engine.pages["/metrics"] = lambda _: PageResponse(body=b"", content_type="a/b")
+    for page in ("/metrics", "/stalled", "/why"):
+        engine.pages[page] = lambda _: PageResponse(body=b"", content_type="a/b")
     found = {}
     async with client_of(engine, with_key(scopes=frozenset(scopes))) as client:
         for method, path in (
@@ -104,6 +108,8 @@ async def test_scopes_open_their_paths_only(
             ("GET", "/version"),
             ("GET", "/nowhere"),
             ("GET", "/metrics"),
+            ("GET", "/stalled"),
+            ("GET", "/why"),
             ("POST", "/reset_prefix_cache"),
         ):
             answer = await client.request(method, path, headers=KEY)

@@ -21,7 +21,7 @@ LIVENESS = frozenset(
 ADMINISTRATION = (
     *("/reset_prefix_cache", "/sleep", "/wake_up", "/is_sleeping"),
     *("/scale", "/scale_elastic_ep", "/is_scaling_elastic_ep"),
-    *("/debug/recording", "/why", "/why/{id}"),
+    *("/debug/recording", "/stalled", "/why", "/why/{id}"),
 )
 
 

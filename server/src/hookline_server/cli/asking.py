@@ -79,8 +79,8 @@ def open_page(
     except AddressError as error:
         raise CommandFailedError(str(error)) from error
     except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise CommandFailedError(f"cannot reach {url}: {reason}") from error
+        cause = getattr(error, "reason", error)
+        raise CommandFailedError(f"cannot reach {url}: {cause}") from error
 
 
 def open_url(

@@ -89,7 +89,7 @@ def test_a_request_of_a_killed_engine_ends_when_its_client_was_told(
     explainer = Explainer(replace(dead.recording, front_end=[served]))
     (answer,) = answers("r-1", [explainer])
 
-    assert answer.sentence.startswith("r-1 failed after 10.00 s (Dead, ")
+    assert answer.sentence.startswith("r-1 ended without its engine after 10.00 s (")
     assert "after the last that is known of its engine" in answer.sentence
     assert answer.account.latency == 10**10
     assert answer.account.residue == 0

@@ -21,8 +21,12 @@ from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline_recording import Recording, folder, read_recording, read_state, stores
 from hookline_recording.config import Content, RecordingConfig
-from hookline_recording.reading import NewerRecordingError, RecordingError
-from hookline_recording.saving import Saving, stalled_seconds
+from hookline_recording.reading import (
+    NewerRecordingError,
+    RecordingError,
+    stalled_seconds,
+)
+from hookline_recording.saving import Saving
 from hookline_recording.schema import FRAME, HEADER_BYTES, MAGIC, PREFIX, VERSION
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import engine_request

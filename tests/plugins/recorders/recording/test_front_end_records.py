@@ -139,7 +139,11 @@ def test_a_rejected_request_is_known(rings: Path) -> None:
     watch = watch_with(refused)
 
     (told,) = read_recording(the_ring(rings)).rejected
-    assert (told.client_id, told.reason, told.kind) == ("late", "rejected", "Rejected")
+    assert (told.client_id, told.reason, told.kind) == (
+        "late",
+        "rejected",
+        "queue_full",
+    )
     (ring,) = rings.glob("*.front")
     assert MARKER.encode() not in ring.read_bytes()
     watch.close()

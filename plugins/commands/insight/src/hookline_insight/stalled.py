@@ -10,7 +10,7 @@ from hookline_insight.company import HeldBlocks, prefills, size_of
 from hookline_insight.explainer import Explainer
 from hookline_insight.wording import MOST_NAMES, Words, duration, safe
 from hookline_recording import RecordedStep
-from hookline_recording.saving import stalled_seconds
+from hookline_recording.reading import stalled_seconds
 
 LEAST_SECONDS = 1.0
 """Without a move for so long, and ten times as long as its steps take, it hangs."""

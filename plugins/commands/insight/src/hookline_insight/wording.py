@@ -129,7 +129,7 @@ class Words:
         tokens += "" if account.output_tokens == 1 else "s"
         ended, served = account.finished, self._served(account)
         if ended is None and served is not None and not account.is_live:
-            head = f"{name} failed after {latency} ({safe(served.kind)}, {tokens})"
+            head = f"{name} ended without its engine after {latency} ({tokens})"
         elif ended is None:
             verb = "has" if account.is_live else "had"
             until = "" if account.is_live else ", the last that is known of its engine"

@@ -8,7 +8,7 @@ from hookline.clock import NANOSECONDS
 from hookline_live.engine_view import EngineView
 from hookline_live.frame import WINDOW_SECONDS, EngineFrame, Frame
 from hookline_recording.folder import is_live, rings_of
-from hookline_recording.saving import stalled_seconds
+from hookline_recording.reading import stalled_seconds
 from hookline_recording.schema import Header
 from hookline_recording.tail import RingTail
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from hookline.clock import NANOSECONDS
+from hookline.finish_cause import FinishCause, Rejected
 from hookline.payloads import HttpExchange
 from hookline.stats.finished_request import FinishedRequest
 from hookline_metrics.slo import misses_of
@@ -75,7 +76,7 @@ class FrontEndRing:
                 facts.response_id,
                 facts.tenant,
                 str(request.reason),
-                type(request.cause).__name__,
+                _kind(request.cause),
                 0 if times is None else times.arrived,
                 None if times is None else times.queued,
                 _nanoseconds(request.preparation_seconds),
@@ -111,6 +112,10 @@ class FrontEndRing:
     def _write(self, record: Served | Answered) -> None:
         self._number += 1
         self._file.write(self._number, self._encode(record))
+
+
+def _kind(cause: FinishCause) -> str:
+    return cause.kind if isinstance(cause, Rejected) else type(cause).__name__
 
 
 def _nanoseconds(seconds: float | None) -> int | None:

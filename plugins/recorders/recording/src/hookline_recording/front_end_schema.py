@@ -22,7 +22,7 @@ class Served(msgspec.Struct, frozen=True, array_like=True, tag=10):
         response_id: Id of the response.
         tenant: Tenant that it is accounted to.
         reason: Coarse reason of the end for its client.
-        kind: Name of its cause.
+        kind: Name of its cause; of a rejection, its error code.
         arrived: When it arrived; 0 if it was rejected.
         queued: When its engine queued it: the recording has that time, too, on the
             engine's clock, which ties the clocks together.

@@ -11,6 +11,7 @@ from zlib import crc32
 
 import msgspec
 
+from hookline.clock import NANOSECONDS
 from hookline_recording.frames import frames
 from hookline_recording.front_end_schema import (
     FRONT_END_NUMBERS,
@@ -32,6 +33,8 @@ from hookline_recording.schema import (
     decoded,
 )
 
+_FIRST_STEP = 10
+"""The first step may compile kernels: how many times as long it may take."""
 RING, FRONT_END = ".ring", ".front"
 """Suffixes of the rings of engines and front ends."""
 
@@ -102,6 +105,24 @@ def read_state(path: Path) -> EngineState:
     if len(data) < STATE.size:
         raise RecordingError(str(path), "not a recording of Hookline")
     return EngineState(*STATE.unpack(data))
+
+
+def stalled_seconds(state: EngineState, header: Header, now: int) -> float:
+    """Returns for how long an engine has not moved although it has work.
+
+    Args:
+        state: What it shows.
+        header: Of its ring.
+        now: The monotonic clock, which all processes of a machine share, ns.
+    """
+    since = state.busy_since
+    if not since and state.open_requests:
+        # Between two steps: whatever requests wait for, its heartbeat goes on.
+        since = state.at + header.heartbeat_ns
+    if not since:
+        return 0.0
+    waited = (now - since) / NANOSECONDS
+    return max(0.0, waited / _FIRST_STEP if state.steps <= 1 else waited)
 
 
 def read_recording(path: Path, newest: int | None = None) -> Recording:

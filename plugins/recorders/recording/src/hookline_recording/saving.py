@@ -5,36 +5,13 @@ import threading
 import time
 from pathlib import Path
 
-from hookline.clock import NANOSECONDS
 from hookline_recording.folder import is_live, rings_of, save_in_folder
 from hookline_recording.front_end import FrontEndRing
-from hookline_recording.reading import read_state
-from hookline_recording.recording import EngineState
-from hookline_recording.schema import Header
+from hookline_recording.reading import read_state, stalled_seconds
 
 LEAST_SECONDS = 60.0
 """Time between two recordings that are saved without being asked for."""
-_FIRST_STEP = 10
-"""The first step may compile kernels: how many times as long it may take."""
 _log = logging.getLogger(__name__)
-
-
-def stalled_seconds(state: EngineState, header: Header, now: int) -> float:
-    """Returns for how long an engine has not moved although it has work.
-
-    Args:
-        state: What it shows.
-        header: Of its ring.
-        now: The monotonic clock, which all processes of a machine share, ns.
-    """
-    since = state.busy_since
-    if not since and state.open_requests:
-        # Between two steps: whatever requests wait for, its heartbeat goes on.
-        since = state.at + header.heartbeat_ns
-    if not since:
-        return 0.0
-    waited = (now - since) / NANOSECONDS
-    return max(0.0, waited / _FIRST_STEP if state.steps <= 1 else waited)
 
 
 class Saving:
