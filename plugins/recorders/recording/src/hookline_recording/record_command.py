@@ -1,13 +1,15 @@
 """`hookline record save`: saves the rings of a server, a process or a file."""
 
 import argparse
-import json
 from pathlib import Path
+from urllib.error import HTTPError
 
-from hookline_recording.config import RecordingConfig
+import msgspec
+
 from hookline_recording.folder import named, save, save_in_folder
 from hookline_recording.reading import read_recording
-from hookline_recording.watch import PATH
+from hookline_recording.saving import Outcome
+from hookline_recording.watch import NO_RING, NOT_ALL_SAVED, PATH
 from hookline_server.cli.asking import add_api_key, is_url, open_page
 from hookline_server.cli.errors import CommandFailedError
 from hookline_server.cli.output import say
@@ -32,10 +34,17 @@ def run(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     source = arguments.source
     if is_url(source):
-        for saved in _ask(source, arguments.api_key):
+        outcome = _ask(source, arguments.api_key)
+        for saved in outcome.saved:
             say(f"the server saved {saved}")
+        if outcome.refused:
+            raise CommandFailedError(f"{source}: {'; '.join(outcome.refused)}")
         return 0
-    for ring in _rings(source):
+    rings = _rings(source)
+    if arguments.output is not None and len(rings) > 1:
+        names = ", ".join(map(str, rings))
+        raise CommandFailedError(f"--output takes one ring, not {len(rings)}: {names}")
+    for ring in rings:
         path = _save(ring, arguments.output)
         recording = read_recording(path)
         say(
@@ -58,17 +67,29 @@ def _save(ring: Path, output: str | None) -> Path:
     try:
         read_recording(ring)
         if output is None:
-            return save_in_folder(ring, "asked", RecordingConfig().flight_recorder_keep)
+            return save_in_folder(ring, "asked", None)  # the server prunes them
         save(ring, Path(output))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise CommandFailedError(
+            f"cannot save {ring}: {error.strerror or error}"
+        ) from error
+    except ValueError as error:
         raise CommandFailedError(str(error)) from error
     return Path(output)
 
 
-def _ask(url: str, key: str | None) -> list[str]:
+def _ask(url: str, key: str | None) -> Outcome:
+    """Has a server save its rings; each cause of a failure is named."""
     try:
-        with open_page(url, PATH, key, method="POST") as reply:
-            saved: list[str] = json.load(reply)["recordings"]
-    except (OSError, ValueError, KeyError) as error:
+        try:
+            with open_page(url, PATH, key, method="POST") as reply:
+                return msgspec.json.decode(reply.read(), type=Outcome)
+        except HTTPError as error:
+            if error.code == NO_RING:
+                told = f"{url}: its engines have no flight recorder"
+                raise CommandFailedError(told) from error
+            if error.code != NOT_ALL_SAVED:
+                raise
+            return msgspec.json.decode(error.read(), type=Outcome)
+    except (OSError, ValueError) as error:
         raise CommandFailedError(f"{url}: {error}") from error
-    return saved

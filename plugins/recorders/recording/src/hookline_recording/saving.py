@@ -5,8 +5,10 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
+
 from hookline.clock import NANOSECONDS
-from hookline_recording.folder import is_live, rings_of, save_in_folder
+from hookline_recording.folder import is_live, retire, rings_of, save_in_folder
 from hookline_recording.front_end import FrontEndRing
 from hookline_recording.reading import read_state
 from hookline_recording.recording import EngineState
@@ -37,6 +39,18 @@ def stalled_seconds(state: EngineState, header: Header, now: int) -> float:
     return max(0.0, waited / _FIRST_STEP if state.steps <= 1 else waited)
 
 
+class Outcome(msgspec.Struct, frozen=True, rename={"saved": "recordings"}):
+    """What came of saving the rings.
+
+    Attributes:
+        saved: The recordings.
+        refused: Why others could not be saved.
+    """
+
+    saved: list[str]
+    refused: list[str]
+
+
 class Saving:
     """Saves the rings of the engines of one server."""
 
@@ -54,18 +68,22 @@ class Saving:
         self._saved_at = -LEAST_SECONDS
         self._stalled: set[tuple[Path, int]] = set()
 
-    def save(self, reason: str) -> list[Path]:
+    def save(self, reason: str) -> Outcome:
         """Saves the ring of each engine; logs what cannot be saved.
 
         The ring of one that has ended is then removed.
         """
-        saved = []
+        saved: list[str] = []
+        refused: list[str] = []
         with self._lock:
             for ring, header in rings_of(self._owner_pid):
+                way = save_in_folder if is_live(ring) else retire
                 try:
-                    path = save_in_folder(ring, reason, self._keep)
+                    path = way(ring, reason, self._keep)
                 except OSError as error:
-                    _log.error("cannot save %s: %s", ring, error)
+                    told = f"cannot save {ring}: {error.strerror or error}"
+                    _log.error("%s", told)
+                    refused.append(told)
                     continue
                 _log.warning(
                     "saved what engine %d did last: %s (%s)",
@@ -73,20 +91,21 @@ class Saving:
                     path,
                     reason,
                 )
-                saved.append(path)
+                saved.append(str(path))
                 if not is_live(ring):
                     ring.unlink(missing_ok=True)
-        return saved
+        return Outcome(saved, refused)
 
-    def save_unasked(self, reason: str) -> list[Path]:
+    def save_unasked(self, reason: str) -> list[str]:
         """Saves likewise, unless this was done less than a minute ago."""
         now = time.monotonic()
-        if now - self._saved_at < LEAST_SECONDS:
-            return []
-        self._saved_at = now
-        return self.save(reason)
+        with self._lock:
+            if now - self._saved_at < LEAST_SECONDS:
+                return []
+            self._saved_at = now
+        return self.save(reason).saved
 
-    def look(self, now: int) -> list[Path]:
+    def look(self, now: int) -> list[str]:
         """Saves once for each step that takes too long; `now` is monotonic, in ns."""
         is_new = False
         for ring, header in rings_of(self._owner_pid):

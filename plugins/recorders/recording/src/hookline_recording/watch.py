@@ -5,13 +5,14 @@ their objectives, on `POST /debug/recording`, and on SIGUSR2. It also keeps a ri
 what the front end tells of requests.
 """
 
-import json
 import os
 import signal
 import threading
 import time
 from collections import deque
 from types import FrameType
+
+import msgspec
 
 from hookline import hookimpl
 from hookline.pages import PageRequest, PageResponse, Routes
@@ -29,6 +30,8 @@ from hookline_recording.front_end import FrontEndRing
 from hookline_recording.saving import Saving
 
 PATH = "/debug/recording"
+NO_RING, NOT_ALL_SAVED = 404, 507
+"""Statuses of its answers."""
 BURST_MISSES, BURST_SECONDS = 10, 10.0
 """This many requests that miss their objectives in this time are a burst."""
 _LOOK_SECONDS = 1.0
@@ -106,9 +109,11 @@ class Watch:
 
     def _page(self, request: PageRequest) -> PageResponse:
         del request
-        saved = [str(path) for path in self._saving.save("asked")]
-        body = json.dumps({"recordings": saved}).encode()
-        status = 200 if saved else 404
+        outcome = self._saving.save("asked")
+        status = 200 if outcome.saved else NO_RING
+        if outcome.refused:
+            status = NOT_ALL_SAVED
+        body = msgspec.json.encode(outcome)
         return PageResponse(body=body, content_type="application/json", status=status)
 
     def _on_signal(self, _: int, __: FrameType | None) -> None:
