@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from hookline_recording import read_recording
 from hookline_testing.own_time import Deadline
-from hookline_testing.server_process import engines_of, serving
+from hookline_testing.server_process import Server, engines_of, serving
 
 pytestmark = pytest.mark.hostile
 
@@ -22,6 +23,10 @@ OPTIONS = (
     *("--simulated-step-seconds", "0.02", "--flight-recorder-bytes", "1MiB"),
 )
 MARKER = "xyzzy-marker"
+PROMPT_ID = 301
+CLIENTS_OWN = (MARKER.encode(), b"\xcd\x01\x2d" * 3, b"301,301", b"301, 301", b"\xad\x02" * 3)
+"""A text and token ids of prompts, as recordings, pages and traces would have them."""
+PAGES = ("/metrics", "/why/r", "/why/r?format=json", "/why?slowest=5", "/live/moment")
 BODY = {"model": "demo", "prompt": MARKER, "max_tokens": 4, "ignore_eos": True}
 
 
@@ -41,6 +46,13 @@ def command(*argv: str, place: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+def of_live_view(server: Server) -> str:
+    """A frame that a viewer gets."""
+    url = f"http://127.0.0.1:{server.port}/live/frames"
+    with urlopen(url, timeout=60) as answer:
+        return next(line for line in answer if line.startswith(b"data: ")).decode()
 
 
 def saved(folder: Path, reason: str) -> list[Path]:
@@ -144,3 +156,33 @@ def test_a_stopped_engine_is_explained_from_outside(tmp_path: Path) -> None:
     assert ", 0 damaged records" in kept.stdout, kept.stderr
     [request] = read_recording(target).find_request("r-1")
     assert read_recording(target).requests[request].finished is None
+
+
+@pytest.mark.parametrize("content", ["hashes", "tokens"])
+def test_what_clients_write_is_shown_nowhere(tmp_path: Path, content: str) -> None:
+    """No prompt's text or ids are in pages, frames, traces or the log.
+
+    Rings have them only with `tokens`.
+    """
+    options = ("--stat-logger", "live", "--flight-recorder-content", content)
+    asked = {**BODY, "stop": [MARKER]}
+    with serving(*OPTIONS, *options, environment={"TMPDIR": str(tmp_path)}) as server:
+        for prompt in (MARKER, [PROMPT_ID] * 40, MARKER * 2000):
+            server.post("/v1/completions", {**asked, "prompt": prompt}, {"X-Request-Id": "r"})
+        [ring] = tmp_path.rglob("*.ring")
+        shown = [
+            *(server.get(path)[1] for path in PAGES),
+            of_live_view(server),
+            server.log_with("POST /v1/completions 400"),
+        ]
+        paths = [str(tmp_path / name) for name in ("trace.pftrace", "trace.json")]
+        for flag, path in zip(("--perfetto", "--json"), paths, strict=True):
+            told = command("trace", str(ring), flag, path, place=tmp_path)
+            assert "8 steps" in told.stdout, told.stderr
+        kept = ring.read_bytes()
+        assert server.end() == 0
+
+    written = [each.encode() for each in shown]
+    written += [Path(path).read_bytes() for path in paths]
+    assert not [page for page in written for each in CLIENTS_OWN if each in page]
+    assert all((each in kept) is (content == "tokens") for each in CLIENTS_OWN[:2])

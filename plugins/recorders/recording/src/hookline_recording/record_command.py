@@ -6,9 +6,14 @@ from urllib.error import HTTPError
 
 import msgspec
 
+from hookline.clock import NANOSECONDS
+
 from hookline_recording.folder import named, save, save_in_folder
-from hookline_recording.reading import read_recording
+from hookline_recording.config import MIB
+from hookline_recording.reading import RING, read_recording
+from hookline_recording.recording import Recording
 from hookline_recording.saving import Outcome
+from hookline_recording.schema import HEADER_BYTES
 from hookline_recording.watch import NO_RING, NOT_ALL_SAVED, PATH
 from hookline_server.cli.asking import add_api_key, is_url, open_page
 from hookline_server.cli.errors import CommandFailedError
@@ -50,9 +55,22 @@ def run(argv: list[str]) -> int:
         say(
             f"{path}: engine {recording.header.engine_index} of "
             f"{recording.header.model}, {len(recording.steps)} steps, "
-            f"{recording.lost} damaged records"
+            f"{recording.lost} damaged records{_reach(ring, recording)}"
         )
     return 0
+
+
+def _reach(ring: Path, recording: Recording) -> str:
+    """Tells how large steps are, and for how long a ring keeps the like of them."""
+    used, records = recording.record_bytes, recording.records
+    if ring.suffix != RING or not recording.steps:
+        return ""
+    seconds = (records[-1].at - records[0].at) / NANOSECONDS
+    capacity = ring.stat().st_size - HEADER_BYTES
+    return (
+        f"; {used / len(recording.steps):.0f} bytes a step: {capacity / MIB:.1f} MiB "
+        f"hold {capacity / used * seconds / 60:.0f} minutes of the like"
+    )
 
 
 def _rings(source: str | None) -> list[Path]:
