@@ -102,4 +102,5 @@ class Row:
         schemas = f", {self.schemas} schema(s)" if self.schemas else ""
         viewers = f", {self.viewers} viewers" if self.viewers else ""
         options = "".join(f", {value}" for value in self.options.values())
-        return f"{self.model}, {self.requests} × ({tokens}){drafts}{schemas}{viewers}{options}"
+        more = f"{drafts}{schemas}{viewers}{options}"
+        return f"{self.model}, {self.requests} × ({tokens}){more}"

@@ -24,7 +24,13 @@ OPTIONS = (
 )
 MARKER = "xyzzy-marker"
 PROMPT_ID = 301
-CLIENTS_OWN = (MARKER.encode(), b"\xcd\x01\x2d" * 3, b"301,301", b"301, 301", b"\xad\x02" * 3)
+CLIENTS_OWN = (
+    MARKER.encode(),
+    b"\xcd\x01\x2d" * 3,
+    b"301,301",
+    b"301, 301",
+    b"\xad\x02" * 3,
+)
 """A text and token ids of prompts, as recordings, pages and traces would have them."""
 PAGES = ("/metrics", "/why/r", "/why/r?format=json", "/why?slowest=5", "/live/moment")
 BODY = {"model": "demo", "prompt": MARKER, "max_tokens": 4, "ignore_eos": True}
@@ -79,7 +85,9 @@ def test_what_a_killed_server_did_is_there(
             server.process.kill()
             server.process.wait()
         target = str(tmp_path / "last")
-        told = command("record", "save", str(engine), "--output", target, place=tmp_path)
+        told = command(
+            "record", "save", str(engine), "--output", target, place=tmp_path
+        )
         assert other.post("/v1/completions", BODY)[0] == 200
         assert other.end() == 0
 
@@ -168,7 +176,9 @@ def test_what_clients_write_is_shown_nowhere(tmp_path: Path, content: str) -> No
     asked = {**BODY, "stop": [MARKER]}
     with serving(*OPTIONS, *options, environment={"TMPDIR": str(tmp_path)}) as server:
         for prompt in (MARKER, [PROMPT_ID] * 40, MARKER * 2000):
-            server.post("/v1/completions", {**asked, "prompt": prompt}, {"X-Request-Id": "r"})
+            server.post(
+                "/v1/completions", {**asked, "prompt": prompt}, {"X-Request-Id": "r"}
+            )
         [ring] = tmp_path.rglob("*.ring")
         shown = [
             *(server.get(path)[1] for path in PAGES),

@@ -36,7 +36,7 @@ def seen(server: Server, folder: Path) -> Path:
 def first_frame(server: Server) -> bytes:
     """What a viewer of the live view gets first."""
     url = f"http://127.0.0.1:{server.port}/live/frames"
-    with urlopen(url, timeout=60) as answer:  # noqa: S310 - our own server
+    with urlopen(url, timeout=60) as answer:
         return next(line for line in answer if line.startswith(b"data: "))
 
 
@@ -65,9 +65,7 @@ def test_a_disk_that_fills_up_costs_recordings_only(tmp_path: Path) -> None:
         assert serves(server)
 
         log = server.log_with("cannot save")
-        assert files == {
-            path.name: path.stat().st_size for path in place.rglob("*.*")
-        }
+        assert files == {path.name: path.stat().st_size for path in place.rglob("*.*")}
         [saved] = place.rglob("*.rec")
         [ring] = place.rglob("*.ring")
         assert (status, told["recordings"]) == (507, [])

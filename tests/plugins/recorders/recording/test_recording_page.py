@@ -114,7 +114,7 @@ async def test_what_cannot_be_saved_is_told(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     loop = recorded_loop()
 
-    def refuse(ring: Path, target: Path) -> None:
+    def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("hookline_recording.folder.save", refuse)
@@ -130,7 +130,11 @@ async def test_what_cannot_be_saved_is_told(
     ("answer", "status", "told"),
     [
         ({"recordings": ["/a.rec"], "refused": []}, 200, ""),
-        ({"recordings": ["/a.rec"], "refused": ["cannot save b"]}, 507, "cannot save b"),
+        (
+            {"recordings": ["/a.rec"], "refused": ["cannot save b"]},
+            507,
+            "cannot save b",
+        ),
         ({"recordings": [], "refused": []}, 404, "have no flight recorder"),
         ({"error": "who are you"}, 401, "401"),
     ],

@@ -7,9 +7,8 @@ from urllib.error import HTTPError
 import msgspec
 
 from hookline.clock import NANOSECONDS
-
-from hookline_recording.folder import named, save, save_in_folder
 from hookline_recording.config import MIB
+from hookline_recording.folder import named, save, save_in_folder
 from hookline_recording.reading import RING, read_recording
 from hookline_recording.recording import Recording
 from hookline_recording.saving import Outcome
