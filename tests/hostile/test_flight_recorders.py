@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.request import urlopen
@@ -58,7 +58,8 @@ def of_live_view(server: Server) -> str:
     """A frame that a viewer gets."""
     url = f"http://127.0.0.1:{server.port}/live/frames"
     with urlopen(url, timeout=60) as answer:
-        return next(line for line in answer if line.startswith(b"data: ")).decode()
+        lines: Iterator[bytes] = iter(answer)
+        return next(line for line in lines if line.startswith(b"data: ")).decode()
 
 
 def saved(folder: Path, reason: str) -> list[Path]:

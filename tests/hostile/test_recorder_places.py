@@ -1,5 +1,6 @@
 """Places that are full, small or cannot be written, where rings are to be."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -37,7 +38,8 @@ def first_frame(server: Server) -> bytes:
     """What a viewer of the live view gets first."""
     url = f"http://127.0.0.1:{server.port}/live/frames"
     with urlopen(url, timeout=60) as answer:
-        return next(line for line in answer if line.startswith(b"data: "))
+        lines: Iterator[bytes] = iter(answer)
+        return next(line for line in lines if line.startswith(b"data: "))
 
 
 def fill(path: Path) -> None:

@@ -20,6 +20,7 @@ from hookline.engine.engine_loop import EngineLoop
 from hookline.engine_setup.building import build_core, build_loop
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline_processes.private_files import open_private
 from hookline_recording import (
     EngineState,
     Recording,
@@ -328,7 +329,6 @@ def test_a_copy_without_room_is_no_recording(
     drive(loop, Add(engine_request(1, [3] * 20, 8)))
     front_end = FrontEndRing(os.getpid())
     target = rings / "copy"
-    real = folder.open_private
 
     class Full(BytesIO):
         room = 0
@@ -340,7 +340,7 @@ def test_a_copy_without_room_is_no_recording(
             return super().write(data)
 
     def full(path: Path) -> Full:
-        real(path).close()
+        open_private(path).close()
         return Full()
 
     monkeypatch.setattr(folder, "open_private", full)
