@@ -11,6 +11,7 @@ from compare_work import (
     UNDRAFTED,
     UNRECORDED,
     UNSTRUCTURED,
+    UNWATCHED,
     VLLM,
     Goal,
     Kind,
@@ -132,13 +133,26 @@ ROWS: Mapping[str, Row] = {
     "recorder-90m": Row(
         kind=Kind.ONLINE,
         model="llama-90m",
-        requests=128,
-        input_tokens=128,
-        output_tokens=128,
+        requests=64,
+        input_tokens=32,
+        output_tokens=64,
         sides=(HOOKLINE, UNRECORDED),
         goals=(
             Goal("output tok/s", ratio=0.995, peer=UNRECORDED),
             Goal("p99 ITL ms", is_higher_better=False, peer=UNRECORDED),
+        ),
+    ),
+    "viewers-90m": Row(
+        kind=Kind.ONLINE,
+        model="llama-90m",
+        requests=64,
+        input_tokens=32,
+        output_tokens=64,
+        viewers=10,
+        sides=(HOOKLINE, UNWATCHED),
+        goals=(
+            Goal("output tok/s", ratio=0.99, peer=UNWATCHED),
+            Goal("p99 ITL ms", is_higher_better=False, peer=UNWATCHED),
         ),
     ),
     "long-90m": Row(

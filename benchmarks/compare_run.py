@@ -16,6 +16,7 @@ from pathlib import Path
 
 from compare_isa import Isa
 from compare_sides import SERVED_NAME, Side
+from compare_watched import loggers, viewers
 from compare_work import Kind, Row
 from contention import Neighbours
 from process_memory import memory_mib
@@ -64,9 +65,16 @@ def run_once(side: Side, row: Row, setting: Setting) -> Result:
         if row.is_cold:
             caches = stack.enter_context(empty_caches())
             setting = replace(setting, variables=caches)
-        port, process, seconds = stack.enter_context(_serving(side, row, setting))
+        watched: list[str] = []
+        if row.viewers and side.is_watched:
+            watched = stack.enter_context(loggers())
+        port, process, seconds = stack.enter_context(
+            _serving(side, row, setting, watched)
+        )
         if row.kind is Kind.READY:
             return {"ready s": seconds, "memory MiB": memory_mib(process.pid)}
+        if watched:
+            stack.enter_context(viewers(port, row.viewers))
         result = _load(row, setting, port)
         return {**result, "memory MiB": memory_mib(process.pid)}
 
@@ -132,11 +140,11 @@ def _load(row: Row, setting: Setting, port: int) -> Result:
 
 @contextmanager
 def _serving(
-    side: Side, row: Row, setting: Setting
+    side: Side, row: Row, setting: Setting, more: Sequence[str]
 ) -> Iterator[tuple[int, subprocess.Popen[bytes], float]]:
     port = free_port()
     began = time.perf_counter()
-    command = side.serve_command(row, setting.model, port)
+    command = [*side.serve_command(row, setting.model, port), *more]
     with _started(side, command, setting) as process:
         while not _is_healthy(port):
             if process.poll() is not None:

@@ -16,6 +16,7 @@ from compare_work import (
     UNDRAFTED,
     UNRECORDED,
     UNSTRUCTURED,
+    UNWATCHED,
     VLLM,
     Kind,
     Row,
@@ -31,6 +32,7 @@ SIDES = (
     UNDRAFTED,
     UNRECORDED,
     UNSTRUCTURED,
+    UNWATCHED,
     *BINDINGS,
     TRANSFORMERS,
 )
@@ -57,6 +59,7 @@ class Side:
         has_schemas: Whether its outputs follow schemas in rows that ask for it.
         has_options: Whether it has a row's options.
         has_recorder: Whether its servers have flight recorders.
+        is_watched: Whether its servers have a row's viewers, and loggers.
     """
 
     name: str
@@ -68,6 +71,7 @@ class Side:
     has_schemas: bool = True
     has_options: bool = False
     has_recorder: bool = True
+    is_watched: bool = True
 
     def environment(self, isa: Isa | None) -> dict[str, str]:
         """Returns the environment variables of its processes.
@@ -90,6 +94,8 @@ class Side:
             return [vllm, "serve", str(model), "--host", "127.0.0.1", *options]
         if row.kind is Kind.ONLINE and self.name != BASELINE:
             options.append("--no-serve-while-compiling")  # measure its kernels
+        if not self.is_watched:
+            options += ["--stat-logger", "none"]
         if not self.has_recorder:
             options += ["--flight-recorder-bytes", "0"]
         command = [str(self.python), "-m", "hookline_server", "serve"]
@@ -116,6 +122,15 @@ def sides_of(row: Row, vllm: Path | None, baseline: Path | None) -> list[Side]:
         ],
         UNRECORDED: [
             Side(name=UNRECORDED, engine=HOOKLINE, python=ours, has_recorder=False)
+        ],
+        UNWATCHED: [
+            Side(
+                name=UNWATCHED,
+                engine=HOOKLINE,
+                python=ours,
+                has_recorder=False,
+                is_watched=False,
+            )
         ],
         UNSTRUCTURED: [
             Side(name=UNSTRUCTURED, engine=HOOKLINE, python=ours, has_schemas=False)

@@ -11,6 +11,7 @@ UNCACHED = "hookline-uncached"
 UNDRAFTED = "hookline-undrafted"
 UNRECORDED = "hookline-unrecorded"
 UNSTRUCTURED = "hookline-unstructured"
+UNWATCHED = "hookline-unwatched"
 PLAIN = "hookline-plain"
 BASELINE = "hookline-baseline"
 VLLM = "vllm"
@@ -62,6 +63,8 @@ class Row:
             such a row repeat themselves.
         schemas: Number of different JSON schemas that the outputs follow, all new in
             each iteration; 0 leaves them free.
+        viewers: Number of viewers of the live view, beside all loggers and the flight
+            recorder; "hookline-unwatched" has none of these. Online only.
         is_cold: Whether each start has empty folders for compiled code.
         options: Options of `hookline serve`, with underscores; peers and the side
             "hookline-plain" do the same work without them. Offline only.
@@ -82,6 +85,7 @@ class Row:
     concurrency: int = 64
     num_drafts: int = 0
     schemas: int = 0
+    viewers: int = 0
     is_cold: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     neighbours: tuple[Neighbours, ...] = ()
@@ -96,5 +100,7 @@ class Row:
         tokens = f"{prefix}{self.input_tokens} + {self.output_tokens}"
         drafts = f", {self.num_drafts} drafts" if self.num_drafts else ""
         schemas = f", {self.schemas} schema(s)" if self.schemas else ""
+        viewers = f", {self.viewers} viewers" if self.viewers else ""
         options = "".join(f", {value}" for value in self.options.values())
-        return f"{self.model}, {self.requests} × ({tokens}){drafts}{schemas}{options}"
+        more = f"{drafts}{schemas}{viewers}{options}"
+        return f"{self.model}, {self.requests} × ({tokens}){more}"

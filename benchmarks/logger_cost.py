@@ -30,24 +30,7 @@ from hookline import LLM, EngineConfig, ModelConfig, SamplingParams
 from hookline.config import ObserverConfig, SchedulerConfig
 
 ALL = ("prometheus", "logging", "otel", "request_log")
-RECEIVER = """
-import http.server, sys
-
-class Receiver(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Type", "application/x-protobuf")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *arguments):
-        pass
-
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-print(server.server_port, flush=True)
-server.serve_forever()
-"""
+RECEIVER = Path(__file__).with_name("trace_receiver.py")
 
 
 def make_prompts(running: int, tokens: int) -> list[list[int]]:
@@ -140,7 +123,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as scratch,
         subprocess.Popen(  # noqa: S603 - our own receiver
-            [sys.executable, "-P", "-c", RECEIVER], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-P", str(RECEIVER)], stdout=subprocess.PIPE, text=True
         ) as receiver,
     ):
         assert receiver.stdout is not None

@@ -62,3 +62,15 @@ def test_options_exist(name: str) -> None:
     config = EngineConfig.from_options(model="demo", **ROWS[name].options)
 
     assert config != EngineConfig.from_options(model="demo")
+
+
+def test_a_row_is_watched_on_one_side() -> None:
+    """The other has neither loggers nor a recorder, which the viewers need."""
+    row = ROWS["viewers-90m"]
+    watched, bare = sides_of(row, PEER, None)
+
+    without = bare.serve_command(row, Path("/models/any"), 1)
+    assert (watched.is_watched, bare.is_watched) == (True, False)
+    assert without[without.index("--stat-logger") + 1] == "none"
+    assert without[without.index("--flight-recorder-bytes") + 1] == "0"
+    assert "none" not in watched.serve_command(row, Path("/models/any"), 1)

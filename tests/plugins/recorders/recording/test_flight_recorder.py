@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from zlib import crc32
 
@@ -19,8 +20,18 @@ from hookline.engine.engine_loop import EngineLoop
 from hookline.engine_setup.building import build_core, build_loop
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline_recording import Recording, folder, read_recording, read_state, stores
+from hookline_processes.private_files import open_private
+from hookline_recording import (
+    EngineState,
+    Recording,
+    folder,
+    read_recording,
+    read_state,
+    record_command,
+    stores,
+)
 from hookline_recording.config import Content, RecordingConfig
+from hookline_recording.front_end import FrontEndRing
 from hookline_recording.reading import (
     NewerRecordingError,
     RecordingError,
@@ -253,6 +264,134 @@ def test_a_ring_of_a_dead_engine_becomes_a_saved_recording(rings: Path) -> None:
     last.close()
 
 
+def dead_ring(rings: Path) -> Path:
+    """A ring that a killed engine has left."""
+    loop = loop_of(config_with())
+    drive(loop, Add(engine_request(1, [3] * 20, 8)))
+    data = the_ring(rings).read_bytes()
+    loop.close()
+    ring = rings / "engine-0-1.ring"
+    ring.write_bytes(data)
+    return ring
+
+
+@pytest.mark.parametrize("is_newer", [False, True], ids=["ours", "of a newer one"])
+def test_a_ring_is_kept_without_room_for_a_copy(
+    rings: Path, monkeypatch: pytest.MonkeyPatch, *, is_newer: bool
+) -> None:
+    """It is renamed then, so that a full disk has no more rings at each start."""
+    ring = dead_ring(rings)
+    if is_newer:
+        ring.write_bytes(PREFIX.pack(MAGIC, VERSION + 1, 0, 0) + bytes(HEADER_BYTES))
+    data = ring.read_bytes()
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(folder, "save", refuse)
+    folder.keep_what_was_left(1)
+
+    [kept] = rings.iterdir()
+    assert kept.name.endswith("-engine-0-1-left.rec")
+    assert kept.read_bytes() == data
+
+
+def test_rings_that_others_see_to_stay(rings: Path) -> None:
+    """One that is being made, and one that another engine keeps just now."""
+    ring, new = dead_ring(rings), rings / "engine-1-2.ring"
+    new.touch()
+
+    with folder._claimed(ring):
+        folder.keep_what_was_left(5)
+        assert sorted(rings.iterdir()) == [ring, new]
+        with pytest.raises(BlockingIOError):
+            folder.retire(ring, "left", 5)
+    folder.keep_what_was_left(5)
+
+    assert new.exists()
+    assert not ring.exists()
+
+
+def test_copies_that_were_never_finished_go(rings: Path) -> None:
+    """Once nobody has written to them for an hour."""
+    dead_ring(rings).unlink()
+    old, new = rings / ".a-left.rec.7", rings / ".b-left.rec.8"
+    for path in (old, new):
+        path.touch()
+    os.utime(old, (0, 0))
+
+    folder.keep_what_was_left(5)
+
+    assert list(rings.iterdir()) == [new]
+
+
+def test_a_copy_without_room_is_no_recording(
+    rings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither if it ends in the engine's records, nor in those of a front end."""
+    loop = loop_of(config_with())
+    drive(loop, Add(engine_request(1, [3] * 20, 8)))
+    front_end = FrontEndRing(os.getpid())
+    target = rings / "copy"
+
+    class Full(BytesIO):
+        room = 0
+
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            type(self).room -= len(data)
+            if self.room < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(data)
+
+    def full(path: Path) -> Full:
+        open_private(path).close()
+        return Full()
+
+    monkeypatch.setattr(folder, "open_private", full)
+    for Full.room in (1000, the_ring(rings).stat().st_size):
+        with pytest.raises(OSError, match="No space"):
+            folder.save(the_ring(rings), target)
+
+        assert {path.suffix for path in rings.iterdir()} == {".ring", ".front"}
+    front_end.close()
+    loop.close()
+
+
+def test_a_command_removes_no_recordings_of_a_server(
+    rings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The server may keep more than the default."""
+    loop = loop_of(config_with())
+    drive(loop, Add(engine_request(1, [3] * 20, 8)))
+    for number in range(7):
+        (rings / f"{number}.rec").touch()
+
+    assert record_command.run(["save", str(os.getpid())]) == 0
+
+    assert len(list(rings.glob("*.rec"))) == 8
+    assert "0 damaged records" in capsys.readouterr().out
+    loop.close()
+
+
+def test_the_command_says_how_far_a_ring_reaches(
+    rings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the size of its records and the time that they span."""
+    loop = loop_of(config_with())
+    drive(loop, Add(engine_request(1, [3] * 20, 8)))
+    used = len(the_ring(rings).read_bytes().rstrip(b"\0")) - HEADER_BYTES
+    records = recorded(rings).records
+    minutes = RING_BYTES / used * (records[-1].at - records[0].at) / 60e9
+
+    record_command.run(["save", str(os.getpid())])
+
+    told = capsys.readouterr().out.strip()
+    assert told.endswith(
+        f"; {used / 8:.0f} bytes a step: 0.2 MiB hold {minutes:.0f} minutes of the like"
+    )
+    loop.close()
+
+
 def test_two_engines_of_a_process_have_a_ring_each(rings: Path) -> None:
     """In one folder; each ring goes with its engine."""
     first, second = loop_of(config_with()), loop_of(config_with())
@@ -291,7 +430,7 @@ def test_an_engine_runs_without_a_place_for_its_ring(
     loop.close()
 
 
-def test_a_ring_leaves_half_of_a_small_place(
+def test_a_ring_leaves_most_of_a_small_place(
     rings: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As in a container with 64 MB of shared memory, which others need, too."""
@@ -305,7 +444,7 @@ def test_a_ring_leaves_half_of_a_small_place(
 
     loop = loop_of(config_with(flight_recorder_bytes=64 * 1024 * 1024))
 
-    assert the_ring(rings).stat().st_size == HEADER_BYTES + 512 * 1024
+    assert the_ring(rings).stat().st_size == HEADER_BYTES + 256 * 1024
     assert "is short of room" in caplog.text
     loop.close()
 
@@ -335,9 +474,26 @@ def test_a_stall_is_saved_once(rings: Path) -> None:
     (saved,) = saving.look(state.at + 12_000_000_000)
     assert saving.look(state.at + 13_000_000_000) == []
 
-    assert read_recording(saved).steps[-1].number == state.steps
+    assert read_recording(Path(saved)).steps[-1].number == state.steps
     assert saving.save_unasked("failure") == []
-    assert len(saving.save("asked")) == 1
+    assert len(saving.save("asked").saved) == 1
     saving.forget(0)
     assert not list(rings.glob("*.ring"))
+    loop.close()
+
+
+def test_a_stall_has_its_measure(rings: Path) -> None:
+    """The first step may compile kernels; between steps the heartbeat goes on."""
+    loop = loop_of(config_with())
+    header = recorded(rings).header
+    second = 1_000_000_000
+
+    def stalled(busy_since: int, steps: int, requests: int = 1) -> float:
+        state = EngineState(50 * second, busy_since, requests, steps)
+        return stalled_seconds(state, header, 100 * second)
+
+    assert stalled(60 * second, steps=2) == 40.0
+    assert stalled(60 * second, steps=1) == 4.0
+    assert stalled(0, steps=9) == 49.0
+    assert stalled(0, steps=9, requests=0) == 0.0
     loop.close()

@@ -190,7 +190,10 @@ def test_a_failure_and_a_burst_of_misses_are_saved(
     watch = watch_with(*[late] * (BURST_MISSES - 1))
     assert not list(rings.glob("*.rec"))
 
+    clock[0] += 10.5
     tell(watch, late)
+    assert not list(rings.glob("*.rec"))  # they are no burst
+    tell(watch, *[late] * (BURST_MISSES - 1))
     (saved,) = rings.glob("*-slo.rec")
     failed = EngineFailed(engine_index=0, reason="gone", open_requests=1)
     watch.engine_failed(failed)

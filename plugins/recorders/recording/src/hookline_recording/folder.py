@@ -7,7 +7,8 @@ was killed or failed.
 import fcntl
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hookline_host.folders import make_private, temporary_parents
@@ -19,6 +20,8 @@ SAVED = ".rec"
 _CHUNK = 1024 * 1024
 _MOST_ZEROS = 1024
 """The last record may end in so many zeros."""
+_UNFINISHED_SECONDS = 3600.0
+"""A copy that nobody has written to for so long stays unfinished."""
 
 
 def rings_folder() -> Path:
@@ -116,9 +119,10 @@ def save(ring: Path, target: Path) -> None:
             copy.truncate(max(end, HEADER_BYTES))
             copy.seek(0, os.SEEK_END)
             for front_end in front_ends_of(ring):
+                told = b""
                 with suppress(OSError):  # it may end meanwhile
-                    copy.write(front_end.read_bytes()[HEADER_BYTES:].rstrip(b"\0"))
-                    copy.write(bytes(_MOST_ZEROS))
+                    told = front_end.read_bytes()[HEADER_BYTES:].rstrip(b"\0")
+                copy.write(told + bytes(_MOST_ZEROS))
         part.replace(target)
     except OSError:
         with suppress(OSError):
@@ -126,16 +130,42 @@ def save(ring: Path, target: Path) -> None:
         raise
 
 
-def save_in_folder(ring: Path, reason: str, keep: int) -> Path:
-    """Saves a ring beside it under a name with time and reason; removes older ones.
+def save_in_folder(ring: Path, reason: str, keep: int | None) -> Path:
+    """Saves a ring beside it under a name with time and reason.
+
+    Args:
+        ring: The ring.
+        reason: In one word.
+        keep: How many of the newest saved recordings stay; None removes none.
 
     Raises:
         OSError: It cannot be saved.
     """
-    now = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    target = ring.with_name(f"{now}-{ring.stem}-{reason}{SAVED}")
+    target = _target(ring, reason)
     save(ring, target)
-    prune(ring.parent, keep)
+    if keep is not None:
+        prune(ring.parent, keep)
+    return target
+
+
+def retire(ring: Path, reason: str, keep: int) -> Path:
+    """Saves a ring likewise whose engine is gone, and removes it.
+
+    Where there is no room for a copy it is renamed, and lacks what front ends told.
+
+    Raises:
+        OSError: It cannot be saved, or somebody else does it now.
+    """
+    with _claimed(ring):
+        try:
+            target = save_in_folder(ring, reason, keep)
+        except OSError:
+            target = _target(ring, reason)
+            os.utime(ring)
+            ring.rename(target)
+            prune(ring.parent, keep)
+        else:
+            ring.unlink(missing_ok=True)
     return target
 
 
@@ -149,15 +179,40 @@ def prune(folder: Path, keep: int) -> None:
 
 def keep_what_was_left(keep: int) -> None:
     """Makes rings of engines that are gone saved recordings, a few of them."""
-    for path, _ in find_rings():
-        if not is_live(path):
-            with suppress(OSError):
-                save_in_folder(path, "left", keep)
-                path.unlink()
+    folder = rings_folder()
+    for path in folder.glob(f"*{RING}"):
+        with suppress(OSError):
+            retire(path, "left", keep)
     needed = {each for ring, _ in find_rings() for each in front_ends_of(ring)}
-    for path in rings_folder().glob(f"*{FRONT_END}"):
+    for path in folder.glob(f"*{FRONT_END}"):
         if path not in needed and not is_live(path):
             path.unlink(missing_ok=True)
+    for path in folder.glob(f".*{SAVED}.*"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _UNFINISHED_SECONDS:
+                path.unlink()
+
+
+@contextmanager
+def _claimed(ring: Path) -> Iterator[None]:
+    """Locks the ring of an engine that is gone, against others that find it, too.
+
+    Raises:
+        OSError: Its engine lives or makes it just now, or others have locked it.
+    """
+    descriptor = os.open(ring, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if not os.fstat(descriptor).st_size:  # its engine is about to lock it
+            raise BlockingIOError(f"{ring} is being made")
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _target(ring: Path, reason: str) -> Path:
+    now = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    return ring.with_name(f"{now}-{ring.stem}-{reason}{SAVED}")
 
 
 def _age_order(path: Path) -> tuple[float, str]:

@@ -20,7 +20,7 @@ from hookline_recording.front_end_schema import (
     Served,
 )
 from hookline_recording.reading import FRONT_END
-from hookline_recording.ring import MappedFile, largest
+from hookline_recording.ring import MappedFile, fair_share, largest
 from hookline_recording.schema import Header
 
 CAPACITY = 4 * 1024 * 1024
@@ -42,7 +42,8 @@ class FrontEndRing:
             OSError: There is no place for one.
         """
         pid = os.getpid()
-        path = rings_folder() / f"front-{owner_pid}-{pid}{FRONT_END}"
+        folder = rings_folder()
+        path = folder / f"front-{owner_pid}-{pid}{FRONT_END}"
         with suppress(FileNotFoundError):
             path.unlink()  # of an earlier process with this number
         header = Header(
@@ -54,7 +55,7 @@ class FrontEndRing:
         )
         self._file = largest(
             lambda capacity: MappedFile(path, capacity, header),
-            CAPACITY,
+            fair_share(folder, CAPACITY),
             LEAST_CAPACITY,
         )
         self._number = FRONT_END_NUMBERS + pid % _MOST_PIDS * NUMBERS_OF_FRONT_END

@@ -22,6 +22,7 @@ from hookline_recording.front_end_schema import (
 from hookline_recording.recording import EngineState, Recording
 from hookline_recording.schema import (
     FORMER_MAGIC,
+    FRAME,
     HEADER_BYTES,
     MAGIC,
     PREFIX,
@@ -172,6 +173,7 @@ def read_recording(path: Path, newest: int | None = None) -> Recording:
         lost=lost,
         overwritten=by_writer[0][0] - 1 if by_writer[0] else 0,
         front_end=sorted(front_end_records, key=lambda each: each.at),
+        record_bytes=sum(FRAME.size + len(found[number]) for number in by_writer[0]),
     )
 
 

@@ -4,9 +4,12 @@ import argparse
 import json
 from pathlib import Path
 
-from hookline_recording.config import RecordingConfig
+from hookline.clock import NANOSECONDS
+from hookline_recording.config import MIB
 from hookline_recording.folder import named, save, save_in_folder
-from hookline_recording.reading import read_recording
+from hookline_recording.reading import RING, read_recording
+from hookline_recording.recording import Recording
+from hookline_recording.schema import HEADER_BYTES
 from hookline_recording.watch import PATH
 from hookline_server.cli.asking import add_api_key, open_page, url_of
 from hookline_server.cli.errors import CommandFailedError, UsageError
@@ -39,15 +42,32 @@ def run(argv: list[str]) -> int:
         for saved in save_there(url, arguments.api_key):
             say(f"the server saved {saved}")
         return 0
-    for ring in _rings(source):
+    rings = _rings(source)
+    if arguments.output is not None and len(rings) > 1:
+        names = ", ".join(map(str, rings))
+        raise CommandFailedError(f"--output takes one ring, not {len(rings)}: {names}")
+    for ring in rings:
         path = _save(ring, arguments.output)
         recording = read_recording(path)
         say(
             f"{path}: engine {recording.header.engine_index} of "
             f"{recording.header.model}, {len(recording.steps)} steps, "
-            f"{recording.lost} damaged records"
+            f"{recording.lost} damaged records{_reach(ring, recording)}"
         )
     return 0
+
+
+def _reach(ring: Path, recording: Recording) -> str:
+    """Tells how large steps are, and for how long a ring keeps the like of them."""
+    used, records = recording.record_bytes, recording.records
+    if ring.suffix != RING or not recording.steps:
+        return ""
+    seconds = (records[-1].at - records[0].at) / NANOSECONDS
+    capacity = ring.stat().st_size - HEADER_BYTES
+    return (
+        f"; {used / len(recording.steps):.0f} bytes a step: {capacity / MIB:.1f} MiB "
+        f"hold {capacity / used * seconds / 60:.0f} minutes of the like"
+    )
 
 
 def _rings(source: str | None) -> list[Path]:
@@ -62,9 +82,13 @@ def _save(ring: Path, output: str | None) -> Path:
     try:
         read_recording(ring)
         if output is None:
-            return save_in_folder(ring, "asked", RecordingConfig().flight_recorder_keep)
+            return save_in_folder(ring, "asked", None)  # the server prunes them
         save(ring, Path(output))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise CommandFailedError(
+            f"cannot save {ring}: {error.strerror or error}"
+        ) from error
+    except ValueError as error:
         raise CommandFailedError(str(error)) from error
     return Path(output)
 

@@ -171,6 +171,7 @@ class Recording:
         lost: Records that are damaged or missing between the oldest and the newest.
         overwritten: Records before the oldest one.
         front_end: Records of the front ends, in order.
+        record_bytes: Size of the engine's records in the file.
     """
 
     header: Header
@@ -179,6 +180,7 @@ class Recording:
     lost: int = 0
     overwritten: int = 0
     front_end: list[Served | Answered] = field(default_factory=list)
+    record_bytes: int = 0
 
     @property
     def failure(self) -> str | None:

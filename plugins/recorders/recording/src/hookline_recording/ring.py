@@ -53,10 +53,11 @@ class MappedFile:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.posix_fallocate(self._descriptor, 0, self._end)
             self._map = mmap.mmap(self._descriptor, self._end)
-        except OSError:
+        except OSError as error:
             with suppress(OSError):
                 path.unlink()
             os.close(self._descriptor)
+            error.filename = str(path)
             raise
         self._map[: HEADER_BYTES - 64] = _encoded(header).ljust(
             HEADER_BYTES - 64, b"\0"
@@ -108,6 +109,19 @@ def _encoded(header: Header) -> bytes:
         header = msgspec.structs.replace(header, facts=b"", config=b"")
         body = msgspec.msgpack.encode(header)
     return PREFIX.pack(MAGIC, VERSION, len(body), crc32(body)) + body
+
+
+def fair_share(folder: Path, capacity: int) -> int:
+    """Returns how much of a capacity a ring may take, which it takes at once.
+
+    That is a quarter of what is free, for a copy of it and others need room, too, such
+    as for shared memory.
+
+    Raises:
+        OSError: The folder is gone.
+    """
+    free = os.statvfs(folder)
+    return max(1, min(capacity, free.f_bavail * free.f_frsize // 4))
 
 
 def largest(make: Callable[[int], MappedFile], capacity: int, least: int) -> MappedFile:

@@ -4,14 +4,27 @@ import logging
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
-from hookline_recording.folder import is_live, rings_of, save_in_folder
+from hookline_recording.folder import is_live, retire, rings_of, save_in_folder
 from hookline_recording.front_end import FrontEndRing
 from hookline_recording.reading import read_state, stalled_seconds
 
 LEAST_SECONDS = 60.0
 """Time between two recordings that are saved without being asked for."""
 _log = logging.getLogger(__name__)
+
+
+class Outcome(NamedTuple):
+    """What came of saving the rings.
+
+    Attributes:
+        saved: The recordings' paths.
+        refused: Why others could not be saved.
+    """
+
+    saved: list[str]
+    refused: list[str]
 
 
 class Saving:
@@ -31,18 +44,22 @@ class Saving:
         self._saved_at = -LEAST_SECONDS
         self._stalled: set[tuple[Path, int]] = set()
 
-    def save(self, reason: str) -> list[Path]:
+    def save(self, reason: str) -> Outcome:
         """Saves the ring of each engine; logs what cannot be saved.
 
         The ring of one that has ended is then removed.
         """
-        saved = []
+        saved: list[str] = []
+        refused: list[str] = []
         with self._lock:
             for ring, header in rings_of(self._owner_pid):
+                way = save_in_folder if is_live(ring) else retire
                 try:
-                    path = save_in_folder(ring, reason, self._keep)
+                    path = way(ring, reason, self._keep)
                 except OSError as error:
-                    _log.error("cannot save %s: %s", ring, error)
+                    told = f"cannot save {ring}: {error.strerror or error}"
+                    _log.error("%s", told)
+                    refused.append(told)
                     continue
                 _log.warning(
                     "saved what engine %d did last: %s (%s)",
@@ -50,20 +67,21 @@ class Saving:
                     path,
                     reason,
                 )
-                saved.append(path)
+                saved.append(str(path))
                 if not is_live(ring):
                     ring.unlink(missing_ok=True)
-        return saved
+        return Outcome(saved, refused)
 
-    def save_unasked(self, reason: str) -> list[Path]:
+    def save_unasked(self, reason: str) -> list[str]:
         """Saves likewise, unless this was done less than a minute ago."""
         now = time.monotonic()
-        if now - self._saved_at < LEAST_SECONDS:
-            return []
-        self._saved_at = now
-        return self.save(reason)
+        with self._lock:
+            if now - self._saved_at < LEAST_SECONDS:
+                return []
+            self._saved_at = now
+        return self.save(reason).saved
 
-    def look(self, now: int) -> list[Path]:
+    def look(self, now: int) -> list[str]:
         """Saves once for each step that takes too long; `now` is monotonic, in ns."""
         is_new = False
         for ring, header in rings_of(self._owner_pid):

@@ -1,14 +1,13 @@
 """Where the records of an engine go: a ring, or files one after another."""
 
 import logging
-import os
 from functools import partial
 from itertools import count
 from pathlib import Path
 
 from hookline_recording.folder import ring_path, rings_folder
 from hookline_recording.recorder import KEY_FRAME_BYTES
-from hookline_recording.ring import MappedFile, largest
+from hookline_recording.ring import MappedFile, fair_share, largest
 from hookline_recording.schema import Header
 
 LEAST_RING_BYTES = 256 * 1024
@@ -28,16 +27,13 @@ class RingStore:
             OSError: There is no place for one.
         """
         folder = rings_folder()
-        free = os.statvfs(folder)
-        # At most half of what is free: others need room there, such as for shared
-        # memory, and the ring takes all of its own at once.
-        room = free.f_bavail * free.f_frsize // 2
         for number in count():
             path = ring_path(folder, header.engine_index, header.pid, number)
             if not path.exists():
                 break
         make = partial(_make, path, header)
-        self._file = largest(make, max(min(capacity, room), 1), LEAST_RING_BYTES)
+        share = fair_share(folder, capacity)
+        self._file = largest(make, share, LEAST_RING_BYTES)
         if self._file.capacity < capacity:
             _log.warning(
                 "the flight recorder has %d bytes, not %d: %s is short of room",

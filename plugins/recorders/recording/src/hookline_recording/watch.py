@@ -13,6 +13,8 @@ import time
 from collections import deque
 from types import FrameType
 
+import msgspec
+
 from hookline import hookimpl
 from hookline.pages import PageRequest, PageResponse, Routes
 from hookline.payloads import (
@@ -110,14 +112,20 @@ class Watch:
 
     def _page(self, request: PageRequest) -> PageResponse:
         del request
-        saved = [str(path) for path in self._saving.save("asked")]
-        told: dict[str, object] = {"recordings": saved}
-        if not saved:
+        saved, refused = self._saving.save("asked")
+        told: dict[str, object] = {"recordings": saved, "refused": refused}
+        status = 200
+        if refused:
+            also = f"; saved: {', '.join(saved)}" if saved else ""
+            told["error"] = {"code": "not_saved", "message": "; ".join(refused) + also}
+            status = 507
+        elif not saved:
             told["error"] = {"code": "no_recording", "message": _NO_RING}
+            status = 404
         return PageResponse(
             body=json.dumps(told).encode(),
             content_type="application/json",
-            status=200 if saved else 404,
+            status=status,
         )
 
     def _on_signal(self, _: int, __: FrameType | None) -> None:
