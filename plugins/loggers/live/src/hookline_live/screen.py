@@ -82,8 +82,8 @@ def _state(totals: Totals) -> Iterable[str]:
     )
     parts = {name: totals.sum(f"{key}_us") for key, name in _PARTS.items()}
     if whole := sum(parts.values()):
-        told = (f"{name} {100 * took / whole:.0f} %" for name, took in parts.items())
-        yield f"time of these steps: {', '.join(told)}"
+        shares = (f"{name} {100 * took / whole:.0f} %" for name, took in parts.items())
+        yield f"time of these steps: {', '.join(shares)}"
     obstacles = totals.counter("obstacles").most_common()
     if obstacles:
         told = (f"{name} {seconds(took / 1e6)}" for name, took in obstacles)

@@ -22,7 +22,7 @@ def frame_at(data: bytes | mmap, at: int) -> tuple[int, bytes] | int:
     mark, length, number, checksum = FRAME.unpack_from(data, at)
     if mark != MARK or length > MOST_RECORD_BYTES:
         return 0
-    body = data[begin : begin + length]
+    body: bytes = data[begin : begin + length]
     if len(body) < length:
         return length - len(body)
     return (number, body) if crc32(body, number & 0xFFFFFFFF) == checksum else 0
