@@ -25,7 +25,7 @@ def frame_at(data: bytes | mmap, at: int) -> tuple[int, bytes] | int:
         return 0
     body: bytes = data[begin : begin + length]
     if len(body) < length:
-        return length - len(body)
+        return int(length) - len(body)
     if crc32(body, number & 0xFFFFFFFF) != checksum:
         return 0
     return number, body
