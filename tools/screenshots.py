@@ -103,7 +103,9 @@ async def slowest(session: aiohttp.ClientSession) -> str:
 async def why(*argv: str) -> str:
     """Returns what `hookline why` answers."""
     process = await asyncio.create_subprocess_exec(
-        *(Path(sys.executable).with_name("hookline"), "why", *argv),
+        str(Path(sys.executable).with_name("hookline")),
+        "why",
+        *argv,
         stdout=asyncio.subprocess.PIPE,
     )
     answer, _ = await process.communicate()

@@ -80,10 +80,10 @@ def _state(totals: Totals) -> Iterable[str]:
         f"{totals.sum('steps')} steps, the longest {seconds(longest.longest_us / 1e6)} "
         f"(step {longest.longest_step}), {totals.sum('preempted')} preemptions"
     )
-    parts = {name: totals.sum(f"{key}_us") for key, name in _PARTS.items()}
-    if whole := sum(parts.values()):
-        told = (f"{name} {100 * took / whole:.0f} %" for name, took in parts.items())
-        yield f"time of these steps: {', '.join(told)}"
+    spent = {name: totals.sum(f"{key}_us") for key, name in _PARTS.items()}
+    if whole := sum(spent.values()):
+        shares = (f"{name} {100 * took / whole:.0f} %" for name, took in spent.items())
+        yield f"time of these steps: {', '.join(shares)}"
     obstacles = totals.counter("obstacles").most_common()
     if obstacles:
         told = (f"{name} {seconds(took / 1e6)}" for name, took in obstacles)

@@ -19,13 +19,16 @@ def frame_at(data: bytes | mmap, at: int) -> tuple[int, bytes] | int:
     begin = at + FRAME.size
     if begin > len(data):
         return begin - len(data)
+    number: int
     mark, length, number, checksum = FRAME.unpack_from(data, at)
     if mark != MARK or length > MOST_RECORD_BYTES:
         return 0
-    body = data[begin : begin + length]
+    body: bytes = data[begin : begin + length]
     if len(body) < length:
-        return length - len(body)
-    return (number, body) if crc32(body, number & 0xFFFFFFFF) == checksum else 0
+        return int(length) - len(body)
+    if crc32(body, number & 0xFFFFFFFF) != checksum:
+        return 0
+    return number, body
 
 
 def frames(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:

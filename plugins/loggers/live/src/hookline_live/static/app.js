@@ -28,7 +28,7 @@ function tenantColour(tenant) {
 
 const tenantName = (tenant) => tenant === null || tenant === OTHERS ? "all others" : plain(tenant) || "no tenant";
 const sumOf = (engines, name) => engines.reduce((sum, each) => sum + (each[name] || 0), 0);
-const atMost = (value) => value === null ? "–" : `≤ ${seconds(value)}`;
+const upTo = (value) => value === null ? "–" : `≤ ${seconds(value)}`;
 
 // -- panels -------------------------------------------------------------------------
 
@@ -43,8 +43,8 @@ function tiles({ engines, columns }) {
     ["kv", "KV cache held", `${Math.round(100 * sumOf(engines, "used") / Math.max(1, sumOf(engines, "num_blocks")))} %`, `of ${number(sumOf(engines, "num_blocks"))} blocks`],
     ["decode", "tokens decoded", rate("decode"), "/s"],
     ["prefill", "prompt tokens", rate("prefill"), "/s"],
-    ["ttft", "first token, median", atMost(quantile(ttft, 0.5)), `p95 ${seconds(quantile(ttft, 0.95))}`],
-    ["itl", "inter-token, median", atMost(quantile(itl, 0.5)), `p95 ${seconds(quantile(itl, 0.95))}`],
+    ["ttft", "first token, median", upTo(quantile(ttft, 0.5)), `p95 ${seconds(quantile(ttft, 0.95))}`],
+    ["itl", "inter-token, median", upTo(quantile(itl, 0.5)), `p95 ${seconds(quantile(itl, 0.95))}`],
     ["preempted", "preemptions", number(total(columns, "preempted")), "/min"],
   ];
   children($("tiles"), found.length, () => {
