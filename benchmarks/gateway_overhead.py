@@ -12,6 +12,7 @@ import asyncio
 import json
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,13 +23,17 @@ from aiohttp import web
 from process_memory import memory_mib
 from processor_time import processor_seconds
 
-from hookline_processes.python import python_command
 from hookline_server.listening import listen
 
 INTERVAL_SECONDS = 0.02
 TOKENS = 64
 PATH = "/v1/chat/completions"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "x" * 200}]}
+
+
+async def healthy(_: web.Request) -> web.Response:
+    """Is there."""
+    return web.Response()
 
 
 async def answer(request: web.Request) -> web.StreamResponse:
@@ -61,7 +66,7 @@ def serve(port: int) -> None:
     """Runs the upstream."""
     app = web.Application()
     app.router.add_post(PATH, answer)
-    app.router.add_get("/health", lambda _: web.Response())
+    app.router.add_get("/health", healthy)
     web.run_app(app, host="127.0.0.1", port=port, print=None, access_log=None)
 
 
@@ -92,15 +97,18 @@ async def stream(session: aiohttp.ClientSession, url: str, times: Times) -> None
                 times.token.append((now - int(text)) / 1e6)
 
 
-async def streams(session: aiohttp.ClientSession, url: str, number: int) -> Times:
-    """Reads streams that begin spread over one interval."""
+async def streams(
+    session: aiohttp.ClientSession, url: str, number: int, each: int = 3
+) -> Times:
+    """Keeps a number of streams open, which begin evenly in time."""
     times = Times()
 
-    async def later(index: int) -> None:
-        await asyncio.sleep(index * INTERVAL_SECONDS / number)
-        await stream(session, url, times)
+    async def repeated(index: int) -> None:
+        await asyncio.sleep(index * TOKENS * INTERVAL_SECONDS / number)
+        for _ in range(each):
+            await stream(session, url, times)
 
-    await asyncio.gather(*map(later, range(number)))
+    await asyncio.gather(*map(repeated, range(number)))
     return times
 
 
@@ -131,7 +139,7 @@ def free_port() -> int:
 @contextmanager
 def started(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Runs a process as long as the block."""
-    process = subprocess.Popen(python_command(*arguments))  # noqa: S603 - our own
+    process = subprocess.Popen([sys.executable, *arguments])  # noqa: S603 - our own
     try:
         yield process
     finally:
@@ -175,8 +183,8 @@ async def measure(options: argparse.Namespace) -> None:
         async with aiohttp.ClientSession(connector=connector) as session:
             await ready(session, direct)
             await ready(session, through)
-            await streams(session, direct, options.streams)
-            await streams(session, through, options.streams)
+            await streams(session, direct, options.streams, 1)
+            await streams(session, through, options.streams, 1)
             both = Times(), Times()
             for _ in range(options.rounds):
                 for url, all_times in zip((direct, through), both, strict=True):

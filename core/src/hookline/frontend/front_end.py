@@ -244,8 +244,7 @@ class FrontEnd:
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> RequestFacts:
         """Counts a request that reached no engine for the first; returns its facts."""
-        engine = self.engines.first
-        facts = completed(facts, self._config)
+        engine, facts = self.engines.first, completed(facts, self._config)
         iteration = engine.accounting.reject(facts, cause)
         if self.observers.is_listening:
             output = StepOutput(engine.index, engine.stats_at, "rejected", engine.stats)
