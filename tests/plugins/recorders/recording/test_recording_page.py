@@ -21,6 +21,7 @@ from hookline_recording.watch import PATH, Watch
 from hookline_server.auth.key import ApiKey, KeySet, Scope
 from hookline_server.auth.key_file import KeyFile
 from hookline_server.auth.key_table import digest_of
+from hookline_server.cli import asking
 from hookline_server.cli.errors import CommandFailedError
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of

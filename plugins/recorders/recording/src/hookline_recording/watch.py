@@ -13,8 +13,6 @@ import time
 from collections import deque
 from types import FrameType
 
-import msgspec
-
 from hookline import hookimpl
 from hookline.pages import PageRequest, PageResponse, Routes
 from hookline.payloads import (
