@@ -25,8 +25,8 @@ from processor_time import processor_seconds
 
 from hookline_server.listening import listen
 
-INTERVAL_SECONDS = 0.02
-TOKENS = 64
+INTERVAL_SECONDS = 0.05
+TOKENS = 40
 PATH = "/v1/chat/completions"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "x" * 200}]}
 
@@ -129,6 +129,11 @@ async def requests(
     return count
 
 
+def used_by(process: subprocess.Popen[bytes]) -> float:
+    """Returns the processor time of a process so far."""
+    return sum(processor_seconds(process.pid).values())
+
+
 def free_port() -> int:
     """Returns a port on which nobody listens."""
     with listen("127.0.0.1", 0) as bound:
@@ -185,20 +190,25 @@ async def measure(options: argparse.Namespace) -> None:
             await ready(session, through)
             await streams(session, direct, options.streams, 1)
             await streams(session, through, options.streams, 1)
-            both = Times(), Times()
+            both, spent = (Times(), Times()), 0.0
             for _ in range(options.rounds):
                 for url, all_times in zip((direct, through), both, strict=True):
+                    before = used_by(process)
                     found = await streams(session, url, options.streams)
+                    if url == through:
+                        spent += used_by(process) - before
                     all_times.first += found.first
                     all_times.token += found.token
-            before = sum(processor_seconds(process.pid).values())
+            before = used_by(process)
             count = await requests(session, through, 64, options.seconds)
-            used = sum(processor_seconds(process.pid).values()) - before
+            used = used_by(process) - before
             alone = await requests(session, direct, 64, options.seconds)
             resident = memory_mib(process.pid)
     print(f"{options.streams} streams, ms: direct mean | p99 | gateway mean | p99 | +")
     print(_shown("first token", both[0].first, both[1].first))
     print(_shown("token", both[0].token, both[1].token))
+    tokens = len(both[1].first) + len(both[1].token)
+    print(f"processor time of the gateway: {1e6 * spent / tokens:.0f} us a token")
     print(
         f"requests/s: direct {alone / options.seconds:.0f}, gateway "
         f"{count / options.seconds:.0f}; per second of its processor "
