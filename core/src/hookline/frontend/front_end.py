@@ -38,10 +38,10 @@ from hookline.frontend.foreign_outputs import audited, checked
 from hookline.frontend.input_processor import InputProcessor, check_types
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
+from hookline.frontend.request_account import completed
 from hookline.frontend.request_ending import RequestEnding
 from hookline.frontend.router import EngineRouter
 from hookline.frontend.text_stream import make_text_streams
-from hookline.frontend.trace_context import completed
 from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, RequestFacts

@@ -10,8 +10,8 @@ from msgspec.structs import fields as fields_of
 
 from hookline.config.observers import ObserverConfig
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
+from hookline.frontend.request_account import completed
 from hookline.frontend.text_bounds import TextBounds
-from hookline.frontend.trace_context import completed
 from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
 from hookline.plugin_loading.logits_processors import refuse_what_needs, usual_missing

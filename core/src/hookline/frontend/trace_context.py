@@ -1,14 +1,11 @@
-"""Ids of traces and spans, as in W3C's Trace Context, and objectives of requests."""
+"""Trace ids and span ids of requests, as in W3C's Trace Context."""
 
 import os
 import re
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
-import msgspec
-
-from hookline.config.observers import ObserverConfig
-from hookline.request import RequestFacts, Slo
+from hookline.request import RequestFacts
 
 _TRACE_ID_BYTES = 16
 _SPAN_ID_BYTES = 8
@@ -45,29 +42,6 @@ class TraceParent(NamedTuple):
         if not (trace_id.strip("0") and span_id.strip("0")):
             return None
         return cls(trace_id, span_id, bool(int(flags, 16) & _SAMPLED))
-
-
-def completed(facts: RequestFacts, config: ObserverConfig) -> RequestFacts:
-    """Returns facts with default objectives, and the ids of its span if it is traced.
-
-    Args:
-        facts: A request's facts.
-        config: The objectives of requests, and how many are traced.
-    """
-    slo = config.slo if facts.slo is None else over(facts.slo, config.slo)
-    trace_id, span_id = facts.trace_id, facts.span_id
-    if trace_id or facts.trace_context or config.trace_ratio:
-        trace_id, span_id = span_ids(facts, config.trace_ratio)
-    if (slo, trace_id, span_id) == (facts.slo, facts.trace_id, facts.span_id):
-        return facts
-    return msgspec.structs.replace(facts, slo=slo, trace_id=trace_id, span_id=span_id)
-
-
-def over(slo: Slo, base: Slo | None) -> Slo:
-    """Returns objectives, with those of `base` where these are None."""
-    limits = msgspec.structs.asdict(slo).items()
-    given = {name: limit for name, limit in limits if limit is not None}
-    return msgspec.structs.replace(base or Slo(), **given)
 
 
 def span_ids(facts: RequestFacts, ratio: float | None) -> tuple[str, str]:

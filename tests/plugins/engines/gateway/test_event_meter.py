@@ -23,7 +23,7 @@ def measured(pieces: Iterable[bytes]) -> EventMeter:
     meter = EventMeter(Clock(), lambda _: None)
     for piece in pieces:
         meter.see(piece)
-    meter.end()
+    meter.finish()
     return meter
 
 

@@ -26,7 +26,7 @@ class BodyMeter:
         else:
             self._pieces.clear()
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Reads the body."""
         if self._pieces:
             self.found.read(b"".join(self._pieces))

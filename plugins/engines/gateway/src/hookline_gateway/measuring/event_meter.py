@@ -66,7 +66,7 @@ class EventMeter:
         self._counts.append(piece.count(self._end))
         self._last.append(piece)
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Reads the last events, and counts those with tokens."""
         for index, group in enumerate(self._last, len(self._counts) - len(self._last)):
             is_first = index == 0  # which is read already, up to the first token

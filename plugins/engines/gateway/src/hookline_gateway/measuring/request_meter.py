@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 
 from hookline.clock import NANOSECONDS
 from hookline.finish_cause import Aborted, Failed, FinishCause
-from hookline.frontend.trace_context import completed
+from hookline.frontend.request_account import completed
 from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest
 from hookline_gateway.asked import Asked
@@ -84,7 +84,7 @@ class RequestMeter:
                 is_streamed=self._asked.is_streamed,
             )
         else:
-            accounts = self._books.of(self._instance).release(self._request_id)
+            accounts = self._books.of(self._instance).detach(self._request_id)
             engine.take_over(accounts)
         self._instance = instance
         self._books.tell_soon()
@@ -105,7 +105,7 @@ class RequestMeter:
         """The answer was passed on to its last byte."""
         meter = self._meter
         if meter is not None:
-            meter.end()
+            meter.finish()
         if self._status >= 300:
             self._end(refused_by(self._status))
         else:
@@ -115,7 +115,7 @@ class RequestMeter:
     def failed(self, error: BaseException) -> None:
         """The answer was not passed on, or not to its end."""
         if self._meter is not None:
-            self._meter.end()
+            self._meter.finish()
         if isinstance(error, (asyncio.CancelledError, ConnectionError)):
             self._end(Aborted(CLIENT_LEFT))
         elif isinstance(error, ApiError) and self._instance is None:

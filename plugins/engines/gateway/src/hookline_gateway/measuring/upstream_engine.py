@@ -112,7 +112,7 @@ class UpstreamEngine:
         self._received += 1
         self.has_news = True
 
-    def release(self, request_id: int) -> list[RequestAccount]:
+    def detach(self, request_id: int) -> list[RequestAccount]:
         """Gives up a request, which another upstream gets."""
         self._news.moved += 1
         self.has_news = True
