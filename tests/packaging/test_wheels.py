@@ -33,6 +33,7 @@ PACKAGES = {
     "models/demo": {"hookline_demo_model"},
     "plugins/commands/insight": {"hookline_insight"},
     "plugins/engines/process": {"hookline_process_engine"},
+    "plugins/engines/vllm": {"hookline_vllm"},
     "plugins/executors/background_compiling": {"hookline_background_compiling"},
     "plugins/executors/null": {"hookline_null"},
     "plugins/executors/simulated": {"hookline_simulated"},

@@ -1,0 +1,126 @@
+"""What vLLM's threads tell ours, and the bounded queue between them."""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from hookline.payloads import HttpExchange
+from hookline_vllm.shapes import (
+    IterationShape,
+    OutputShape,
+    RequestShape,
+    SchedulerShape,
+)
+
+
+@dataclass(slots=True, eq=False)
+class HttpFacts:
+    """What the middleware knows of a request before vLLM makes its own of it.
+
+    Attributes:
+        tenant: Value of the tenant's header; None without one.
+        trace_headers: W3C trace headers by lower-case name.
+        client_id: External id of the first request that came of it.
+    """
+
+    tenant: str | None = None
+    trace_headers: dict[str, str] = field(default_factory=dict)
+    client_id: str = ""
+
+
+class Added(NamedTuple):
+    """A request came; `parent` is the id of one with `n` completions, or None."""
+
+    at: int
+    request: RequestShape
+    parent: str | None
+    n: int
+    index: int
+    http: HttpFacts | None
+
+
+class Outputs(NamedTuple):
+    """Outputs of a step were processed; those in `stopped` ended by a stop string."""
+
+    at: int
+    outputs: Sequence[OutputShape]
+    timestamp: float
+    stopped: Sequence[str]
+
+
+class AbortedIds(NamedTuple):
+    """Requests were aborted, given by their internal ids."""
+
+    at: int
+    ids: Sequence[str]
+
+
+class Recorded(NamedTuple):
+    """An engine's iteration is over; the outputs before it are its."""
+
+    at: int
+    engine: int
+    scheduler: SchedulerShape | None
+    iteration: IterationShape | None
+
+
+class Slept(NamedTuple):
+    """The engines went to sleep, or woke up if the level is 0."""
+
+    at: int
+    level: int
+
+
+class Refused(NamedTuple):
+    """A request was refused before it reached an engine."""
+
+    at: int
+    reason: str
+
+
+class Answered(NamedTuple):
+    """An HTTP request was answered; `in_flight` by (route, method)."""
+
+    at: int
+    exchange: HttpExchange
+
+
+class Started(NamedTuple):
+    """vLLM's engines are ready."""
+
+    at: int
+    config: Any
+
+
+Notice = Added | Outputs | AbortedIds | Recorded | Slept | Refused | Answered | Started
+
+
+class Inbox:
+    """A bounded queue; `put` neither waits nor raises.
+
+    Attributes:
+        dropped: Number of notices that found it full.
+    """
+
+    def __init__(self, bound: int = 50_000) -> None:
+        self._notices: deque[Notice] = deque()
+        self._bound = bound
+        self.dropped = 0
+
+    def put(self, notice: Notice) -> None:
+        if len(self._notices) >= self._bound:
+            self.dropped += 1
+            return
+        self._notices.append(notice)
+
+    def take(self) -> Notice | None:
+        """Returns the oldest notice; None if there is none."""
+        try:
+            return self._notices.popleft()
+        except IndexError:
+            return None
+
+
+now = time.monotonic_ns
