@@ -1,23 +1,17 @@
-"""The attachment to one vLLM process: its queue, its thread and its loggers."""
+"""The attachment to one vLLM process: its queue and its thread."""
 
 import atexit
-import logging
-import os
 import threading
 from collections import Counter
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hookline.frontend.observation import Observers
-from hookline_vllm.engine_account import EngineAccount
-from hookline_vllm.facts import engine_facts, served_name
-from hookline_vllm.front_end import FrontEnd, NoticeClock
-from hookline_vllm.notices import Inbox
-from hookline_vllm.options import read_config
+from hookline_registry import Failure, isolate
+from hookline_vllm.notices import Inbox, now
 from hookline_vllm.pages import Pages
-from hookline_vllm.shapes import complain
+from hookline_vllm.shapes import attach, complain
 
-_log = logging.getLogger("hookline_vllm")
+if TYPE_CHECKING:  # only the API server imports it, in the attachment's thread
+    from hookline_vllm.telling import Telling
 
 POLL_SECONDS = 0.05
 """A thread that looks now and then costs vLLM's threads nothing to wake."""
@@ -43,8 +37,8 @@ class Attachment:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._front_end: FrontEnd | None = None
-        self._observers: Observers | None = None
+        self._telling: Telling | None = None
+        self._beaten_at = 0
 
     def start(self, vllm_config: Any, engine_indexes: list[int]) -> None:
         """Begins to tell loggers, in a thread of its own; the first call counts."""
@@ -60,16 +54,10 @@ class Attachment:
         atexit.register(self.close)
         self._thread.start()
 
-    def flush(self, timeout_seconds: float) -> bool:
-        """Waits until every logger is up to date; False if one is not in time."""
-        self._drain()
-        observers = self._observers
-        return observers is not None and observers.flush(timeout_seconds)
-
     def settle(self, logger: str) -> float:
         """Has a logger get all for its page; returns the age of what is missing."""
         self._drain()
-        return 0.0 if self._observers is None else self._observers.settle(logger)
+        return 0.0 if self._telling is None else self._telling.observers.settle(logger)
 
     def close(self) -> None:
         """Ends the thread after the last notices, and then the loggers."""
@@ -78,72 +66,37 @@ class Attachment:
         self._ended.set()
         self._thread.join(CLOSE_SECONDS)
         self._drain()
-        try:
-            if self._front_end is not None and self._observers is not None:
-                self._front_end.close()
-                self._observers.close(CLOSE_SECONDS)
-        except Exception as error:  # noqa: BLE001 - vLLM must not notice
-            complain("the end", error)
+        if self._telling is not None:
+            isolate(self._telling.front_end.close)
+            self._telling.observers.close(CLOSE_SECONDS)
 
     def _run(self, vllm_config: Any, engine_indexes: list[int]) -> None:
-        try:
-            self._begin(vllm_config, engine_indexes)
-        except Exception as error:
-            _log.exception("hookline: no loggers, they do not start: %s", error)
+        if not attach("loggers", lambda: self._begin(vllm_config, engine_indexes)):
             return
         while not self._ended.wait(POLL_SECONDS):
             self._drain()
 
     def _begin(self, vllm_config: Any, engine_indexes: list[int]) -> None:
-        config = read_config(os.environ, served_name(vllm_config))
-        observers = Observers(config)
-        clock = NoticeClock()
-        parallel = vllm_config.parallel_config
-        is_alone = getattr(parallel, "_api_process_count", 1) == 1
-        engines = {
-            index: EngineAccount(
-                engine_facts(vllm_config, index, _version()),
-                config,
-                observers,
-                clock,
-                is_alone=is_alone,
-                tells_requests=self.tells_requests,
-            )
-            for index in engine_indexes
-        }
-        self._front_end = FrontEnd(engines, config, observers, clock)
-        self._observers = observers
-        self.pages.open(observers, self.settle)
-        self._heartbeat_ns = round(config.observers.heartbeat_seconds * 1e9)
-        self._beaten_at = 0
-        _log.info(
-            "hookline: attached to vLLM %s, loggers %s, %s",
-            _version(),
-            ", ".join(config.observers.stat_loggers) or "none",
-            "each request is told" if self.tells_requests else "only sums are told",
+        from hookline_vllm.telling import Telling  # noqa: PLC0415 - takes a second
+
+        telling = Telling(
+            vllm_config, engine_indexes, tells_requests=self.tells_requests
         )
+        self.pages.open(telling.observers, self.settle)
+        self._telling = telling
 
     def _drain(self) -> None:
         """Takes all notices in that there are."""
         with self._lock:
-            if (front_end := self._front_end) is None:
+            if (telling := self._telling) is None:
                 return
             while (notice := self.inbox.take()) is not None:
-                try:
-                    front_end.take(notice)
-                except Exception as error:  # noqa: BLE001 - the next may be better
-                    complain(type(notice).__name__, error)
-            now = NoticeClock().now()
-            if now - self._beaten_at >= self._heartbeat_ns:
-                self._beaten_at = now
-                front_end.tick(+self.in_flight)
-
-
-def _version() -> str:
-    try:
-        return version("vllm")
-    except PackageNotFoundError:
-        return "unknown"
+                outcome = isolate(telling.front_end.take, notice)
+                if isinstance(outcome, Failure):
+                    complain(type(notice).__name__, outcome)
+            if now() - self._beaten_at >= telling.heartbeat_ns:
+                self._beaten_at = now()
+                isolate(telling.front_end.tick, +self.in_flight)
 
 
 ATTACHMENT = Attachment()

@@ -11,6 +11,7 @@ from hookline.finish_cause import Failed, Rejected
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.observing import REQUESTS, Observing
 from hookline.frontend.request_account import RequestAccount
+from hookline.frozen import EMPTY
 from hookline.payloads import EngineFacts
 from hookline.request import FinishReason, RequestFacts
 from hookline.stats.iteration_stats import IterationStats
@@ -30,6 +31,8 @@ from hookline_vllm.shapes import (
     each_of,
 )
 from hookline_vllm.summed import SummedRequests
+
+NOTHING = IterationStats()
 
 
 class EngineAccount:
@@ -82,7 +85,7 @@ class EngineAccount:
         elif iteration is not None:
             sums = self._summed.take(iteration)
             self._count(sums)
-            self._tell(StepEvents(), at, REQUESTS, sums, {})
+            self._tell(StepEvents(), at, REQUESTS, sums)
 
     def aborted(self, accounts: Sequence[RequestAccount], at: int, by: str) -> None:
         """Ends requests whose clients have left, or that someone has aborted."""
@@ -92,16 +95,16 @@ class EngineAccount:
     def refused(self, reason: str, at: int) -> None:
         cause = Rejected(reason, "vLLM had too much to do", reason)
         iteration = self.accounting.reject(RequestFacts(), cause)
-        self._tell(StepEvents(), at, "rejected", iteration, {})
+        self._tell(StepEvents(), at, "rejected", iteration)
 
     def slept(self, level: int, at: int) -> None:
         self._stats = replace(self._stats, sleep_level=level)
         cause = "sleep" if level else "wake_up"
-        self._tell(StepEvents(), at, cause, IterationStats(), {})
+        self._tell(StepEvents(), at, cause)
 
     def heartbeat(self, at: int) -> None:
         clock = ClockPair(self._clock.wall(), self._clock.now())
-        self._tell(StepEvents(), at, "heartbeat", IterationStats(), {}, clock)
+        self._tell(StepEvents(), at, "heartbeat", clock=clock)
 
     def close(self, at: int) -> None:
         """Ends all requests: the server ends."""
@@ -110,7 +113,7 @@ class EngineAccount:
             facts = {each.request_id: each.facts for each in iteration.finished}
             self._count(iteration)
             self._stats = self._stats.at_rest()
-            self._tell(StepEvents(finished=ended), at, "drain", iteration, facts)
+            self._tell(StepEvents(finished=ended), at, "drain", iteration, facts=facts)
         self._observers.stopped(self._index, "closed")
 
     def _outputs(
@@ -137,15 +140,16 @@ class EngineAccount:
         facts = self.accounting.facts_of(wanted)
         iteration = self.accounting.on_step_output(output, received_at)
         self._count(iteration)
-        self._tell(events, at, cause, iteration, facts)
+        self._tell(events, at, cause, iteration, facts=facts)
 
     def _tell(
         self,
         events: StepEvents,
         at: int,
         cause: str,
-        iteration: IterationStats,
-        facts: Mapping[int, RequestFacts],
+        iteration: IterationStats = NOTHING,
+        *,
+        facts: Mapping[int, RequestFacts] = EMPTY,
         clock: ClockPair | None = None,
     ) -> None:
         stats = self._present()

@@ -19,7 +19,6 @@ from hookline_vllm.notices import (
     Slept,
 )
 from hookline_vllm.requests import generate_request, is_streamed
-from hookline_vllm.shapes import OutputShape
 
 
 class NoticeClock(SystemClock):
@@ -159,21 +158,20 @@ class FrontEnd:
 
     def _recorded(self, notice: Recorded) -> None:
         engine = self._engines.get(notice.engine, self._first)
-        told: list[tuple[Outputs, OutputShape, RequestAccount]] = []
         untold, self._untold = self._untold, []
-        late = []
-        for each in untold:
-            if isinstance(each, AbortedIds):
-                late.append(each)
-                continue
-            for output in each.outputs:
-                if (account := self._find(output.request_id, engine)) is not None:
-                    told.append((each, output, account))
+        told = [
+            (each, output, account)
+            for each in untold
+            if isinstance(each, Outputs)
+            for output in each.outputs
+            if (account := self._find(output.request_id, engine)) is not None
+        ]
         self._clock.at = notice.at
         engine.recorded(notice.scheduler, notice.iteration, told, notice.at)
         self._forget(output.request_id for _, output, _ in told)
-        for each in late:
-            self._aborted(each)
+        for late in untold:
+            if isinstance(late, AbortedIds):
+                self._aborted(late)
 
     def _aborted(self, notice: AbortedIds) -> None:
         self._clock.at = notice.at

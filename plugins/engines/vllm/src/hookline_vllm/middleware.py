@@ -1,11 +1,14 @@
 """A plain ASGI middleware: who asks, when bytes come and go, and who leaves."""
 
+import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from hookline.clock import NANOSECONDS
 from hookline.payloads import CLIENT_LEFT, HttpExchange
+from hookline_registry import Failure, isolate
 from hookline_vllm.attachment import Attachment
 from hookline_vllm.general import HTTP
 from hookline_vllm.notices import Answered, HttpFacts, now
@@ -14,7 +17,9 @@ from hookline_vllm.shapes import complain
 
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-TENANT: Final = b"x-tenant-id"
+TENANT_HEADER: Final = "HOOKLINE_TENANT_HEADER"
+"""Variable that names the header of tenants; without it X-Tenant."""
+
 _TRACE = {b"traceparent", b"tracestate"}
 _METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
@@ -25,6 +30,8 @@ class Middleware:
     def __init__(self, app: App, attachment: Attachment) -> None:
         self._app = app
         self._attachment = attachment
+        header = os.environ.get(TENANT_HEADER, "X-Tenant")
+        self._tenant_header = header.lower().encode("latin-1", "replace")
 
     async def __call__(
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send
@@ -39,25 +46,34 @@ class Middleware:
     async def _passed(
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send
     ) -> None:
-        exchange = _Exchange(scope, receive, send)
+        tenant = self._tenant_header
+        exchange = _Exchange(scope, receive, send, tenant, self._attachment.in_flight)
         token = HTTP.set(exchange.facts)
         try:
             await self._app(scope, exchange.receive, exchange.send)
         finally:
             HTTP.reset(token)
-            try:
-                self._attachment.inbox.put(Answered(now(), exchange.ended()))
-            except Exception as error:  # noqa: BLE001 - vLLM must not notice
-                complain("an HTTP exchange", error)
+            outcome = isolate(self._ended, exchange)
+            if isinstance(outcome, Failure):
+                complain("an HTTP exchange", outcome)
+
+    def _ended(self, exchange: "_Exchange") -> None:
+        self._attachment.inbox.put(Answered(now(), exchange.ended()))
 
 
 class _Exchange:
     """One HTTP request and its response."""
 
     def __init__(
-        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Receive,
+        send: Send,
+        tenant_header: bytes,
+        in_flight: Counter[tuple[str, str]],
     ) -> None:
         self.facts = HttpFacts()
+        self._in_flight, self._key = in_flight, ("", "")
         self._scope, self._receive, self._send = scope, receive, send
         self._begun, self._begun_at = time.time_ns(), now()
         self._first_at: int | None = None
@@ -65,13 +81,15 @@ class _Exchange:
         self._unread = self._received = self._sent = 0
         self._is_complete = self._has_left = False
         for name, value in scope["headers"]:
-            if name == TENANT:
+            if name == tenant_header:
                 self.facts.tenant = value.decode("latin-1")[:256]
             elif name in _TRACE:
                 header = name.decode("latin-1")
                 self.facts.trace_headers[header] = value.decode("latin-1")
 
     async def receive(self) -> dict[str, Any]:
+        if not self._key[0]:
+            self._begin()
         message = await self._receive()
         if message["type"] == "http.disconnect":
             self._has_left = not self._is_complete
@@ -93,17 +111,26 @@ class _Exchange:
                 self._first_at = after
             self._is_complete = not message.get("more_body", False)
 
+    def _begin(self) -> None:
+        """Counts it as in flight: its handler reads it, so that its route is known."""
+        route = str(getattr(self._scope.get("route"), "path", "unmatched"))
+        method = str(self._scope["method"])
+        self._key = (route, method if method in _METHODS else "OTHER")
+        self._in_flight[self._key] += 1
+
     def ended(self) -> HttpExchange:
         """Returns what became of it."""
-        route = getattr(self._scope.get("route"), "path", None) or "unmatched"
-        method = self._scope["method"]
+        if not self._key[0]:
+            self._begin()
+        self._in_flight[self._key] -= 1
+        route, method = self._key
         first = self._first_at
         status = self._status or 500
         if self._has_left and not self._is_complete:
             status = CLIENT_LEFT
         return HttpExchange(
-            route=str(route),
-            method=method if method in _METHODS else "OTHER",
+            route=route,
+            method=method,
             status=status,
             seconds=(now() - self._begun_at) / NANOSECONDS,
             request_bytes=self._received,

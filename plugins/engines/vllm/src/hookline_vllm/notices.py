@@ -4,15 +4,17 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from hookline.payloads import HttpExchange
 from hookline_vllm.shapes import (
     IterationShape,
     OutputShape,
     RequestShape,
     SchedulerShape,
 )
+
+if TYPE_CHECKING:  # engine processes of vLLM, which load the plugin, need none of it
+    from hookline.payloads import HttpExchange
 
 
 @dataclass(slots=True, eq=False)
@@ -81,20 +83,13 @@ class Refused(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An HTTP request was answered; `in_flight` by (route, method)."""
+    """An HTTP request was answered."""
 
     at: int
-    exchange: HttpExchange
+    exchange: "HttpExchange"
 
 
-class Started(NamedTuple):
-    """vLLM's engines are ready."""
-
-    at: int
-    config: Any
-
-
-Notice = Added | Outputs | AbortedIds | Recorded | Slept | Refused | Answered | Started
+Notice = Added | Outputs | AbortedIds | Recorded | Slept | Refused | Answered
 
 
 class Inbox:

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Protocol
 
-_log = logging.getLogger("hookline_vllm")
+from hookline_registry import Failure, isolate
+
+_log = logging.getLogger("vllm.hookline")
 
 
 class SamplingShape(Protocol):
@@ -102,23 +104,23 @@ def need(owner: object, *names: str) -> None:
             raise ShapeError(f"{kind.__module__}.{kind.__qualname__}.{name}")
 
 
-def attach(what: str, attaching: Callable[[], None]) -> bool:
+def attach(what: str, attaching: Callable[[], object]) -> bool:
     """Runs what attaches a tier; if it cannot, one log line names the attribute."""
-    try:
-        attaching()
-    except (ShapeError, ImportError, AttributeError) as error:
+    outcome = isolate(attaching)
+    if not isinstance(outcome, Failure):
+        return True
+    error = outcome.error
+    if isinstance(error, ShapeError | ImportError | AttributeError):
         _log.warning("hookline: no %s, vLLM has changed: %s", what, error)
-        return False
-    except Exception:
-        _log.exception("hookline: no %s", what)
-        return False
-    return True
+    else:
+        _log.error("hookline: no %s: %s", what, outcome.summary)
+    return False
 
 
 def wrap(owner: type, name: str, told: Callable[..., None]) -> None:
     """Calls `told(result, *args, **kwargs)` after each call of a method of vLLM.
 
-    What `told` raises is dropped: it only appends to a queue.
+    It may not wait; what it raises vLLM does not notice.
     """
     original = getattr(owner, name)
     if getattr(original, "is_hookline", False):
@@ -127,10 +129,9 @@ def wrap(owner: type, name: str, told: Callable[..., None]) -> None:
     @wraps(original)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        try:
-            told(result, *args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - vLLM must not notice
-            complain(name, error)
+        outcome = isolate(told, result, *args, **kwargs)
+        if isinstance(outcome, Failure):
+            complain(name, outcome)
         return result
 
     wrapped.is_hookline = True  # type: ignore[attr-defined]
@@ -140,11 +141,11 @@ def wrap(owner: type, name: str, told: Callable[..., None]) -> None:
 _complained: set[str] = set()
 
 
-def complain(what: str, error: BaseException) -> None:
+def complain(what: str, failure: Failure) -> None:
     """Logs the first failure of a kind."""
     if what not in _complained:
         _complained.add(what)
-        _log.warning("hookline: %s is not understood: %r", what, error)
+        _log.warning("hookline: %s is not understood: %s", what, failure.summary)
 
 
 def each_of(found: Iterable[Any] | None) -> Iterable[Any]:
