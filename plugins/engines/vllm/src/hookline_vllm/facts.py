@@ -1,5 +1,6 @@
 """Facts about vLLM's engine, as loggers get them of any engine."""
 
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from hookline.cache_facts import CacheFacts
@@ -45,3 +46,10 @@ def engine_facts(config: Any, engine_index: int, version: str) -> EngineFacts:
         tensor_parallel_size=int(parallel.tensor_parallel_size),
         pipeline_parallel_size=int(parallel.pipeline_parallel_size),
     )
+
+
+def vllm_version() -> str:
+    try:
+        return version("vllm")
+    except PackageNotFoundError:
+        return "unknown"

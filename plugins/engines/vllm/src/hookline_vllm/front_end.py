@@ -18,6 +18,7 @@ from hookline_vllm.notices import (
     Refused,
     Slept,
 )
+from hookline_vllm.request_numbers import number_of
 from hookline_vllm.requests import generate_request, is_streamed
 
 
@@ -51,7 +52,6 @@ class FrontEnd:
         self._trace_ratio = config.observers.trace_ratio
         self._observers = observers
         self._clock = clock
-        self._last_id = 0
         self._groups: dict[str, list[Added]] = {}
         self._unplaced: dict[str, Added] = {}
         self._placed: dict[str, tuple[EngineAccount, RequestAccount]] = {}
@@ -129,8 +129,7 @@ class FrontEnd:
         # vLLM has the arrival on the wall clock.
         age = self._clock.wall() - round(first.request.arrival_time * NANOSECONDS)
         self._clock.at = first.at
-        ids = range(self._last_id + 1, self._last_id + 1 + len(group))
-        self._last_id = ids[-1]
+        ids = [number_of(each.request.request_id) for each in group]
         accounts = engine.accounting.admit(
             request,
             ids,

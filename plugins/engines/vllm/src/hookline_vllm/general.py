@@ -6,6 +6,7 @@ from typing import Any
 
 from hookline_vllm.attachment import ATTACHMENT, Attachment
 from hookline_vllm.notices import AbortedIds, Added, HttpFacts, Outputs, now
+from hookline_vllm.scheduling import wrap_choice
 from hookline_vllm.shapes import OUTPUT, REQUEST, attach, need, wrap
 
 HTTP: ContextVar[HttpFacts | None] = ContextVar("hookline_http", default=None)
@@ -15,6 +16,13 @@ HTTP: ContextVar[HttpFacts | None] = ContextVar("hookline_http", default=None)
 def register() -> None:
     """Called by vLLM in each of its processes, perhaps more than once."""
     attach("requests", _wrap_front_end)
+    attach("steps", _wrap_scheduler)
+
+
+def _wrap_scheduler() -> None:
+    from vllm.config.scheduler import SchedulerConfig  # noqa: PLC0415 - only there
+
+    wrap_choice(SchedulerConfig)
 
 
 def _wrap_front_end() -> None:

@@ -3,13 +3,12 @@
 import logging
 import os
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from hookline.clock import NANOSECONDS
 from hookline.frontend.observation import Observers
 from hookline_vllm.engine_account import EngineAccount
-from hookline_vllm.facts import engine_facts, served_name
+from hookline_vllm.facts import engine_facts, served_name, vllm_version
 from hookline_vllm.front_end import FrontEnd, NoticeClock
 from hookline_vllm.options import read_config
 
@@ -34,7 +33,7 @@ class Telling:
         clock, count = NoticeClock(), vllm_config.parallel_config._api_process_count  # noqa: SLF001
         engines = {
             index: EngineAccount(
-                engine_facts(vllm_config, index, _version()),
+                engine_facts(vllm_config, index, vllm_version()),
                 config,
                 self.observers,
                 clock,
@@ -49,10 +48,3 @@ class Telling:
         _log.info("hookline: loggers %s; %s", names, told)
         if count > 1:
             _log.warning("hookline: each of %d API servers counts its own", count)
-
-
-def _version() -> str:
-    try:
-        return version("vllm")
-    except PackageNotFoundError:
-        return "unknown"
