@@ -26,6 +26,7 @@ from hookline_vllm.notices import Inbox, Refused
 from hookline_vllm.pages import Pages
 from hookline_vllm.shapes import ShapeError, attach, need
 from hookline_vllm.stat_logger import make_stat_logger
+from hookline_vllm.telling import Telling
 
 
 def stat_logger(attachment: Attachment) -> SimpleNamespace:
@@ -91,7 +92,7 @@ def test_request_of_another_shape_is_served() -> None:
     processor = made()
     processor.add_request(SimpleNamespace(request_id="a"), None, object())
 
-    assert processor.open.keys() == {"a"}
+    assert processor.request_states.keys() == {"a"}
 
 
 def test_full_queue_drops_and_does_not_wait() -> None:
@@ -119,7 +120,7 @@ def test_logger_that_does_not_start_harms_nobody(
     vllm.add("a")
     vllm.step(EngineCoreOutput("a", [1]))
 
-    assert vllm.processor.open.keys() == {"a"}
+    assert vllm.processor.request_states.keys() == {"a"}
 
 
 async def test_page_of_a_logger_is_served_below_hookline() -> None:
@@ -196,3 +197,25 @@ def test_loggers_start_once_vllm_is_ready(monkeypatch: pytest.MonkeyPatch) -> No
     (engine,) = telling.front_end._engines.values()
     assert engine.accounting.finished == {"abort": 1}
     attachment.close()
+
+
+def test_what_ends_while_the_queue_is_full_does_not_stay_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Then vLLM's own table tells which requests are still there."""
+    monkeypatch.setenv("HOOKLINE_STAT_LOGGERS", "none")
+    attachment, made = Attachment(), output_processor()
+    wrap_processor(made, attachment)
+    attachment._telling = Telling(vllm_config(), [0], tells_requests=True)
+    processor = made()
+    for name in ("a", "b"):
+        processor.add_request(EngineCoreRequest(name, name, [1, 2]), None)
+    attachment._drain()
+    attachment.inbox._bound = 0
+    processor.abort_requests(["a"], internal=True)
+
+    attachment._drain()
+
+    (engine,) = attachment._telling.front_end._engines.values()
+    assert engine.accounting.finished == {"abort": 1}
+    assert engine.accounting.num_in_flight == 1

@@ -18,12 +18,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hookline_testing.waiting import wait_until
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
-
 VENV = os.environ.get("HOOKLINE_VLLM_VENV", "")
 MODEL = os.environ.get("HOOKLINE_VLLM_MODEL", "")
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not VENV, reason="only in `make test-vllm`"),
+]
 MAX_TOKENS = 16
-HARM = '''
+HARM = """
 import threading
 from hookline import hookimpl
 
@@ -36,7 +39,7 @@ class Hanging:
     def __init__(self, context): pass
     @hookimpl
     def state_changed(self, state): threading.Event().wait()
-'''
+"""
 
 
 class Server:

@@ -130,7 +130,7 @@ def output_processor() -> type:
         """Knows which requests are open, and ends them."""
 
         def __init__(self) -> None:
-            self.open: dict[str, EngineCoreRequest] = {}
+            self.request_states: dict[str, EngineCoreRequest] = {}
             self.stop_strings: set[str] = set()
 
         def add_request(
@@ -141,7 +141,7 @@ def output_processor() -> type:
             request_index: int = 0,  # noqa: ARG002
             queue: object = None,  # noqa: ARG002
         ) -> None:
-            self.open[request.request_id] = request
+            self.request_states[request.request_id] = request
 
         def process_outputs(
             self,
@@ -156,7 +156,7 @@ def output_processor() -> type:
                 if not ends and output.request_id in self.stop_strings:
                     stopped.append(output.request_id)
                 if ends or output.request_id in stopped:
-                    self.open.pop(output.request_id, None)
+                    self.request_states.pop(output.request_id, None)
             return SimpleNamespace(request_outputs=[], reqs_to_abort=stopped)
 
         def abort_requests(
@@ -164,7 +164,7 @@ def output_processor() -> type:
             request_ids: Iterable[str],
             internal: bool,  # noqa: ARG002
         ) -> list[str]:
-            return [each for each in request_ids if self.open.pop(each, None)]
+            return [each for each in request_ids if self.request_states.pop(each, None)]
 
     return OutputProcessor
 
@@ -232,7 +232,7 @@ class FakeVllm:
         """Processes what an engine's step has given, and records it."""
         self.processor.process_outputs(list(outputs), self.seconds, iteration)
         self.stat_logger.record(
-            scheduler_stats=stats or SchedulerStats(len(self.processor.open)),
+            scheduler_stats=stats or SchedulerStats(len(self.processor.request_states)),
             iteration_stats=iteration or IterationStats(),
             mm_cache_stats=None,
             engine_idx=engine,

@@ -26,6 +26,7 @@ class Attachment:
         inbox: Takes what vLLM's threads tell.
         pages: The loggers' pages.
         tells_requests: Whether vLLM's requests are told one by one.
+        processor: vLLM's `OutputProcessor`, once it has had a request.
         in_flight: HTTP requests in flight by (route, method).
     """
 
@@ -33,12 +34,13 @@ class Attachment:
         self.inbox = Inbox()
         self.pages = Pages()
         self.tells_requests = False
+        self.processor: Any = None
         self.in_flight: Counter[tuple[str, str]] = Counter()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._telling: Telling | None = None
-        self._beaten_at = 0
+        self._beaten_at = self._missed = 0
 
     def start(self, vllm_config: Any, engine_indexes: list[int]) -> None:
         """Begins to tell loggers, in a thread of its own; the first call counts."""
@@ -94,9 +96,18 @@ class Attachment:
                 outcome = isolate(telling.front_end.take, notice)
                 if isinstance(outcome, Failure):
                     complain(type(notice).__name__, outcome)
+            if self._missed != self.inbox.dropped:
+                self._missed = self.inbox.dropped
+                complain("a full queue", Failure(OverflowError("notices are lost")))
+                isolate(self._catch_up, telling)
             if now() - self._beaten_at >= telling.heartbeat_ns:
                 self._beaten_at = now()
                 isolate(telling.front_end.tick, +self.in_flight)
+
+    def _catch_up(self, telling: "Telling") -> None:
+        """Ends what vLLM does not know any more, as notices of it were lost."""
+        known = list(self.processor.request_states)  # atomic
+        telling.front_end.keep(frozenset(known))
 
 
 ATTACHMENT = Attachment()

@@ -1,6 +1,6 @@
 """vLLM's front end as loggers see it: its requests, engines and HTTP exchanges."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config.engine import EngineConfig
@@ -85,6 +85,14 @@ class FrontEnd:
                     engine.slept(notice.level, notice.at)
             case Answered():
                 self._exchanges.append(notice.exchange)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Ends all requests but these, because what ended them is not known."""
+        at = NoticeClock().now()
+        for parent in list(self._groups):  # the rest of it may be lost
+            self._place(self._groups.pop(parent))
+        lost = [each for each in (*self._placed, *self._unplaced) if each not in names]
+        self._aborted(AbortedIds(at, lost), "unknown")
 
     def tick(self, in_flight: Mapping[tuple[str, str], int]) -> None:
         """Tells the states of the engines, and what was answered since."""
@@ -172,7 +180,7 @@ class FrontEnd:
             if isinstance(late, AbortedIds):
                 self._aborted(late)
 
-    def _aborted(self, notice: AbortedIds) -> None:
+    def _aborted(self, notice: AbortedIds, by: str = "client") -> None:
         self._clock.at = notice.at
         by_engine: dict[int, tuple[EngineAccount, list[RequestAccount]]] = {}
         for name in notice.ids:
@@ -180,7 +188,7 @@ class FrontEnd:
             if (account := self._find(name, engine)) is not None:
                 by_engine.setdefault(id(engine), (engine, []))[1].append(account)
         for engine, accounts in by_engine.values():
-            engine.aborted(accounts, notice.at, "client")
+            engine.aborted(accounts, notice.at, by)
         self._forget(notice.ids)
 
     def _forget(self, names: Iterable[str]) -> None:

@@ -42,7 +42,7 @@ def wrap_processor(processor: type, attachment: Attachment) -> None:
 
     def added(
         _result: object,
-        _self: object,
+        processor: Any,
         request: Any,
         _prompt: object = None,
         parent_req: Any = None,
@@ -50,6 +50,7 @@ def wrap_processor(processor: type, attachment: Attachment) -> None:
         *_: object,
         **__: object,
     ) -> None:
+        attachment.processor = processor
         http = HTTP.get()
         if http is not None and not http.client_id:
             http.client_id = str(request.external_req_id or "")
