@@ -23,10 +23,8 @@ from hookline.stats.scheduler_stats import (
 )
 from hookline.stats.step_work import BlockEviction
 from hookline_vllm.engine_events import Rounds, aborts, nanoseconds
-from hookline_vllm.notices import Outputs
 from hookline_vllm.shapes import (
     IterationShape,
-    OutputShape,
     SchedulerShape,
     each_of,
 )
@@ -73,7 +71,7 @@ class EngineAccount:
         self,
         scheduler: SchedulerShape | None,
         iteration: IterationShape | None,
-        told: Sequence[tuple[Outputs, OutputShape, RequestAccount]],
+        rounds: Rounds,
         at: int,
     ) -> None:
         """Takes in an iteration: its state, and its outputs or only their sums."""
@@ -81,7 +79,7 @@ class EngineAccount:
             self._state(scheduler)
         if self._summed is None:
             evicted = () if scheduler is None else scheduler.kv_cache_eviction_events
-            self._outputs(told, [_eviction(each) for each in evicted], at)
+            self._outputs(rounds, [_eviction(each) for each in evicted], at)
         elif iteration is not None:
             sums = self._summed.take(iteration)
             self._count(sums)
@@ -116,21 +114,11 @@ class EngineAccount:
             self._tell(StepEvents(finished=ended), at, "drain", iteration, facts=facts)
         self._observers.stopped(self._index, "closed")
 
-    def _outputs(
-        self,
-        told: Sequence[tuple[Outputs, OutputShape, RequestAccount]],
-        evictions: list[BlockEviction],
-        at: int,
-    ) -> None:
-        rounds, received_at = Rounds(), at
-        for notice, output, account in told:
-            at, received_at = nanoseconds(notice.timestamp), notice.at
-            stopped = output.request_id in notice.stopped
-            rounds.add(output, account, at, is_stopped=stopped)
+    def _outputs(self, rounds: Rounds, evictions: list[BlockEviction], at: int) -> None:
         rounds.rounds[-1].evictions = evictions
         for events in rounds.rounds:
             if events.have_requests or events.evictions:
-                self._take(events, at, REQUESTS, received_at)
+                self._take(events, rounds.at or at, REQUESTS, rounds.received_at or at)
 
     # -- what loggers get ---------------------------------------------------------
 

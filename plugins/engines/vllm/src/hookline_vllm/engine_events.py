@@ -1,6 +1,6 @@
 """Turns vLLM's outputs into the engine's events."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hookline.events import (
@@ -21,6 +21,7 @@ from hookline.finish_cause import (
     StoppedByToken,
 )
 from hookline.frontend.request_account import RequestAccount
+from hookline_vllm.notices import Outputs
 from hookline_vllm.shapes import (
     PREEMPTED,
     QUEUED,
@@ -39,14 +40,43 @@ class Rounds:
     The accounting takes an output's preemptions before what it schedules. vLLM tells of
     a request only with its next tokens: by then it may have been preempted and
     scheduled again, which takes a round for each.
+
+    Attributes:
+        rounds: The events, of which the first round has most.
+        ended: vLLM's ids of the requests that have ended.
+        at: When the step ended, on the engine's clock.
+        received_at: When its last outputs were processed; 0 without any.
     """
 
     rounds: list[StepEvents] = field(default_factory=lambda: [_events()])
+    ended: list[str] = field(default_factory=list)
+    at: int = 0
+    received_at: int = 0
 
-    def add(
-        self, output: OutputShape, account: RequestAccount, at: int, *, is_stopped: bool
+    def take(
+        self, notice: Outputs, find: Callable[[str], RequestAccount | None]
     ) -> None:
-        """Adds what an output tells of its request; `at` is when its step ended."""
+        """Adds what outputs tell of requests; most have nothing but a token."""
+        self.received_at, stopped = notice.at, notice.stopped
+        at = self.at = nanoseconds(notice.timestamp)
+        add = self.rounds[0].new_tokens.append
+        for output in notice.outputs:
+            name = output.request_id
+            if (account := find(name)) is None:
+                continue
+            is_stopped = bool(stopped) and name in stopped
+            is_ended = is_stopped or output.finish_reason is not None
+            if is_ended or output.events or not output.new_token_ids:
+                self._add(output, account, is_stopped=is_stopped)
+            else:
+                add(NewTokens(account.request_id, at, output.new_token_ids))
+            if is_ended:
+                self.ended.append(name)
+
+    def _add(
+        self, output: OutputShape, account: RequestAccount, *, is_stopped: bool
+    ) -> None:
+        at = self.at
         number, was_scheduled = 0, False
         request_id = account.request_id
         for event in each_of(output.events):

@@ -1,6 +1,7 @@
 """vLLM's front end as loggers see it: its requests, engines and HTTP exchanges."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config.engine import EngineConfig
@@ -8,6 +9,7 @@ from hookline.frontend.observing import Observing
 from hookline.frontend.request_account import RequestAccount
 from hookline.payloads import HttpAnswered, HttpExchange
 from hookline_vllm.engine_account import EngineAccount
+from hookline_vllm.engine_events import Rounds
 from hookline_vllm.notices import (
     AbortedIds,
     Added,
@@ -148,14 +150,16 @@ class FrontEnd:
         for notice, account in zip(group, accounts, strict=True):
             self._placed[notice.request.request_id] = (engine, account)
 
-    def _find(self, name: str, engine: EngineAccount) -> RequestAccount | None:
+    def _find(self, engine: EngineAccount, name: str) -> RequestAccount | None:
         """Returns a request of an engine; with its first output it is known whose."""
-        if (unplaced := self._unplaced.pop(name, None)) is not None:
-            self._place([unplaced], engine)
-        elif self._groups and name not in self._placed:
-            self._begin_group_of(name, engine)
-        found = self._placed.get(name)
-        return None if found is None or found[0] is not engine else found[1]
+        if (found := self._placed.get(name)) is None:
+            if (unplaced := self._unplaced.pop(name, None)) is not None:
+                self._place([unplaced], engine)
+            elif self._groups:
+                self._begin_group_of(name, engine)
+            if (found := self._placed.get(name)) is None:
+                return None
+        return found[1] if found[0] is engine else None
 
     def _begin_group_of(self, name: str, engine: EngineAccount) -> None:
         """Goes on without completions of a request that have not been added yet."""
@@ -166,16 +170,13 @@ class FrontEnd:
     def _recorded(self, notice: Recorded) -> None:
         engine = self._engines.get(notice.engine, self._first)
         untold, self._untold = self._untold, []
-        told = [
-            (each, output, account)
-            for each in untold
-            if isinstance(each, Outputs)
-            for output in each.outputs
-            if (account := self._find(output.request_id, engine)) is not None
-        ]
+        rounds, find = Rounds(), partial(self._find, engine)
+        for each in untold:
+            if isinstance(each, Outputs):
+                rounds.take(each, find)
         self._clock.at = notice.at
-        engine.recorded(notice.scheduler, notice.iteration, told, notice.at)
-        self._forget(output.request_id for _, output, _ in told)
+        engine.recorded(notice.scheduler, notice.iteration, rounds, notice.at)
+        self._forget(rounds.ended)
         for late in untold:
             if isinstance(late, AbortedIds):
                 self._aborted(late)
@@ -185,7 +186,7 @@ class FrontEnd:
         by_engine: dict[int, tuple[EngineAccount, list[RequestAccount]]] = {}
         for name in notice.ids:
             engine = self._placed[name][0] if name in self._placed else self._first
-            if (account := self._find(name, engine)) is not None:
+            if (account := self._find(engine, name)) is not None:
                 by_engine.setdefault(id(engine), (engine, []))[1].append(account)
         for engine, accounts in by_engine.values():
             engine.aborted(accounts, notice.at, by)
