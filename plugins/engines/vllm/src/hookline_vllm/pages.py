@@ -7,16 +7,20 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs
 
 from hookline.pages import EventHandler, PageHandler, PageRequest, PageResponse, Routes
 from hookline_registry import Failure, isolate
 
+if TYPE_CHECKING:
+    from hookline_server.page_events import Broadcast
+
 PREFIX = "/hookline"
 MAX_THREADS = 8
 MAX_SECONDS = 10.0
 MAX_BODY = 1 << 20
+MAX_VIEWERS = 32
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -36,6 +40,7 @@ class _Page:
     pattern: re.Pattern[str]
     logger: str
     handler: PageHandler
+    broadcast: "Broadcast | None" = None
 
 
 class Pages:
@@ -55,6 +60,14 @@ class Pages:
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers an HTTP request for a path below `PREFIX`."""
+        path = str(scope["path"]).removeprefix(PREFIX)
+        for page in self._pages:
+            stream = page.broadcast
+            if stream is not None and page.pattern.fullmatch(path):
+                if stream.num_viewers < MAX_VIEWERS:
+                    await send_events(stream, receive, send)
+                    return
+                break
         response = await self._answer(scope, receive)
         is_head = scope["method"] == "HEAD"
         headers = {
@@ -128,7 +141,10 @@ class _LoggerRoutes:
         self._add("POST", _pattern(path), handler)
 
     def events(self, path: str, handler: EventHandler) -> None:
-        """Streams of events are not served inside of vLLM's server."""
+        """Streams events if the server's part for that is installed."""
+        broadcast = isolate(_broadcast, handler)
+        if not isinstance(broadcast, Failure):
+            self._add("GET", _pattern(path), _no_page, broadcast)
 
     def files(self, path: str, folder: Path, *, is_public: bool = False) -> None:  # noqa: ARG002
         pattern = _pattern(path.rstrip("/")) + "/(?P<file>[^/.][^/]*)?"
@@ -142,8 +158,54 @@ class _LoggerRoutes:
 
         self._add("GET", pattern, file)
 
-    def _add(self, method: str, pattern: str, handler: PageHandler) -> None:
-        self._pages.append(_Page(method, re.compile(pattern), self._logger, handler))
+    def _add(
+        self,
+        method: str,
+        pattern: str,
+        handler: PageHandler,
+        broadcast: "Broadcast | None" = None,
+    ) -> None:
+        compiled = re.compile(pattern)
+        page = _Page(method, compiled, self._logger, handler, broadcast)
+        self._pages.append(page)
+
+
+def _broadcast(handler: EventHandler) -> "Broadcast":
+    from hookline_server.page_events import Broadcast  # noqa: PLC0415 - if it is there
+
+    return Broadcast(handler)
+
+
+def _no_page(_: PageRequest) -> PageResponse:
+    return _error(503, "too many watch")
+
+
+async def send_events(broadcast: "Broadcast", receive: Receive, send: Send) -> None:
+    """Sends events until the handler ends or the client leaves."""
+    viewer = broadcast.join()
+    leaving = asyncio.ensure_future(_left(receive))
+    headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        while not leaving.done():
+            coming = asyncio.ensure_future(viewer.next())
+            await asyncio.wait({coming, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                coming.cancel()
+                break
+            if not isinstance(item := coming.result(), bytes):
+                break
+            body = {"type": "http.response.body", "body": item, "more_body": True}
+            await send(body)
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        leaving.cancel()
+        broadcast.leave(viewer)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _pattern(path: str) -> str:
