@@ -299,3 +299,18 @@ def test_end_of_the_server_ends_what_is_open() -> None:
 
     assert Counter(each.reason for each in heard.ended) == {"error": 1}
     assert heard.latest().totals.residue.requests == 0
+
+
+def test_tokens_that_vllm_adds_to_an_output_later_count_once() -> None:
+    """It does so for a client that reads slowly, before our thread has counted."""
+    attached = Attached()
+    vllm = attached.vllm
+    vllm.add("a")
+    output = first(vllm, "a")
+    vllm.step(output)
+    output.new_token_ids.append(6)
+    vllm.step(EngineCoreOutput("a", [6], LENGTH))
+
+    heard = attached.hear()
+
+    assert heard.total("generation_tokens") == heard.ended[0].output_tokens == 2

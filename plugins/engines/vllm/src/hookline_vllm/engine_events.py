@@ -1,6 +1,6 @@
 """Turns vLLM's outputs into the engine's events."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hookline.events import (
@@ -60,21 +60,26 @@ class Rounds:
         self.received_at, stopped = notice.at, notice.stopped
         at = self.at = nanoseconds(notice.timestamp)
         add = self.rounds[0].new_tokens.append
-        for output in notice.outputs:
+        for output, tokens in zip(notice.outputs, notice.tokens, strict=True):
             name = output.request_id
             if (account := find(name)) is None:
                 continue
             is_stopped = bool(stopped) and name in stopped
             is_ended = is_stopped or output.finish_reason is not None
-            if is_ended or output.events or not output.new_token_ids:
-                self._add(output, account, is_stopped=is_stopped)
+            if is_ended or output.events or not tokens:
+                self._add(output, tokens, account, is_stopped=is_stopped)
             else:
-                add(NewTokens(account.request_id, at, output.new_token_ids))
+                add(NewTokens(account.request_id, at, tokens))
             if is_ended:
                 self.ended.append(name)
 
     def _add(
-        self, output: OutputShape, account: RequestAccount, *, is_stopped: bool
+        self,
+        output: OutputShape,
+        tokens: Sequence[int],
+        account: RequestAccount,
+        *,
+        is_stopped: bool,
     ) -> None:
         at = self.at
         number, was_scheduled = 0, False
@@ -94,7 +99,6 @@ class Rounds:
             elif kind == PREEMPTED:
                 events.preempted.append(_preempted(account, when))
         last = self._round(number)
-        tokens = output.new_token_ids
         if tokens:
             last.new_tokens.append(NewTokens(request_id, at, tokens))
         if output.finish_reason is not None or is_stopped:

@@ -72,7 +72,8 @@ def wrap_processor(processor: type, attachment: Attachment) -> None:
         if timestamp is None:
             timestamp = at / 1e9
         stopped = result.reqs_to_abort
-        inbox.put(Outputs(at, engine_core_outputs, timestamp, stopped))
+        tokens = [tuple(each.new_token_ids) for each in engine_core_outputs]
+        inbox.put(Outputs(at, engine_core_outputs, tokens, timestamp, stopped))
 
     def aborted(result: Iterable[str], *_: object, **__: object) -> None:
         if ids := tuple(result):

@@ -44,10 +44,15 @@ class Added(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """Outputs of a step were processed; those in `stopped` ended by a stop string."""
+    """Outputs of a step were processed; those in `stopped` ended by a stop string.
+
+    `tokens` has a copy of the new tokens of each: for a client that reads slowly, vLLM
+    adds those of later steps to the same list.
+    """
 
     at: int
     outputs: Sequence[OutputShape]
+    tokens: Sequence[Sequence[int]]
     timestamp: float
     stopped: Sequence[str]
 
