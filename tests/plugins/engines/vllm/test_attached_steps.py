@@ -170,11 +170,9 @@ def test_plan_that_runs_ahead_gets_its_own_result(tap: HeardTap) -> None:
     (add,) = tap.commands
     assert isinstance(add, Add)
     assert add.request.facts.client_id == external_id("a-0") == "a"
-    queued, scheduled = (
-        tap.outputs[0].events.queued,
-        tap.outputs[0].events.scheduled,
-    )
-    assert [each.request_id for each in (*queued, *scheduled)] == [number, number]
+    events = tap.outputs[0].events
+    assert [each.request_id for each in events.queued] == [number]
+    assert [each.request_id for each in events.scheduled] == [number]
     assert [each.reason for each in tap.outputs[1].events.finished] == ["length"]
     assert tap.outputs[1].stats.kv_blocks_used == 3
 

@@ -30,10 +30,10 @@ class NoticeClock(SystemClock):
     def __init__(self) -> None:
         self.at = 0
 
-    def now(self) -> int:  # type: ignore[override]
+    def now(self) -> int:
         return self.at or SystemClock.now()
 
-    def wall(self) -> int:  # type: ignore[override]
+    def wall(self) -> int:
         behind = SystemClock.now() - self.at if self.at else 0
         return SystemClock.wall() - behind
 

@@ -46,7 +46,6 @@ def wrap_processor(processor: type, attachment: Attachment) -> None:
         request: Any,
         _prompt: object = None,
         parent_req: Any = None,
-        request_index: int = 0,
         *_: object,
         **__: object,
     ) -> None:
@@ -57,7 +56,7 @@ def wrap_processor(processor: type, attachment: Attachment) -> None:
         parent, n = None, 1
         if parent_req is not None:
             parent, n = parent_req.request_id, parent_req.n
-        inbox.put(Added(now(), request, parent, n, request_index, http))
+        inbox.put(Added(now(), request, parent, n, http))
 
     def processed(
         result: Any,

@@ -39,7 +39,6 @@ class Added(NamedTuple):
     request: RequestShape
     parent: str | None
     n: int
-    index: int
     http: HttpFacts | None
 
 

@@ -42,7 +42,7 @@ def telling(base: type) -> type:
     """
     need(base, *METHODS)
 
-    class Telling(base):  # type: ignore[misc, valid-type]
+    class Telling(base):  # type: ignore[misc]
         """The scheduler that vLLM has chosen, and what follows it."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -18,7 +18,7 @@ def make_stat_logger(base: type, attachment: Attachment) -> type:
     """Returns a subclass of vLLM's `AggregateStatLoggerBase`."""
     inbox = attachment.inbox
 
-    class StatLogger(base):  # type: ignore[misc, valid-type]
+    class StatLogger(base):  # type: ignore[misc]
         """Copies references into a bounded queue; raises nothing, waits for nothing."""
 
         def __init__(self, vllm_config: Any, engine_indexes: list[int]) -> None:
