@@ -314,3 +314,20 @@ def test_tokens_that_vllm_adds_to_an_output_later_count_once() -> None:
     heard = attached.hear()
 
     assert heard.total("generation_tokens") == heard.ended[0].output_tokens == 2
+
+
+def test_refusals_and_sleep_are_told() -> None:
+    """vLLM says 1 for asleep, whatever its parameter is called."""
+    attached = Attached()
+    logger = attached.vllm.stat_logger
+    logger.record_admission_rejection("max_num_queued_reqs")
+    logger.record_sleep_state(1, 2)
+    heard = attached.hear()
+
+    (refused,) = (each for state in heard.states for each in state.iteration.finished)
+    assert refused.reason == "rejected"
+    assert heard.latest().sleep_level == 2
+    check_conservation(heard)
+
+    logger.record_sleep_state(0, 0)
+    assert attached.hear().latest().sleep_level == 0

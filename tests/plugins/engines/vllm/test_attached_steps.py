@@ -129,6 +129,7 @@ def plan(
         scheduled_cached_reqs=SimpleNamespace(
             req_ids=list(known),
             num_computed_tokens=list(known.values()),
+            new_block_ids=[([3],) if each in resumed else None for each in known],
             resumed_req_ids=set(resumed),
         ),
         scheduled_spec_decode_tokens={},
@@ -196,6 +197,8 @@ def test_preemption_and_resumption_count_what_is_computed_again(tap: HeardTap) -
     again = tap.outputs[2].events.scheduled[0]
     assert (lost.computed_tokens, lost.cause) == (9, "no_free_blocks")
     assert (again.is_resumed, again.recomputed_tokens) == (True, 5)
+    (resumed,) = tap.plans[2].admitted
+    assert (resumed.num_computed_tokens, resumed.block_ids) == (4, [3])
     assert tap.outputs[1].events.scheduled[0].local_cached_tokens == 4
 
 

@@ -11,6 +11,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -49,10 +50,11 @@ class Server:
         self.port = port
 
     def get(self, path: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return response.status, response.read().decode()
+        made = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        with closing(made) as connection:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
 
     def is_ready(self) -> bool:
         try:
@@ -61,8 +63,7 @@ class Server:
             return False
 
     def ask(self, number: int, *, tokens: int, reads: int | None = None) -> int:
-        """Streams a completion; leaves after `reads` chunks. Returns the chunks."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        """Streams a completion; leaves after `reads` chunks. Returns its tokens."""
         body = {
             "model": "tiny",
             "prompt": f"def number_{number}(value):",
@@ -70,19 +71,20 @@ class Server:
             "temperature": 0,
             "ignore_eos": True,
             "stream": True,
+            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
         }
-        headers = {"Content-Type": "application/json", "X-Tenant": "acme"}
-        connection.request("POST", "/v1/completions", json.dumps(body), headers)
-        response, chunks = connection.getresponse(), 0
-        for line in response:
-            if line.startswith(b"data: {"):
-                chunks += 1
-                if chunks == reads:
-                    assert connection.sock is not None
-                    connection.sock.shutdown(socket.SHUT_RDWR)
-                    break
-        connection.close()
-        return chunks
+        headers = {"Content-Type": "application/json", "X-Request-Id": f"r-{number}"}
+        got = 0
+        made = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        with closing(made) as connection:
+            connection.request("POST", "/v1/completions", json.dumps(body), headers)
+            with closing(connection.getresponse()) as response:
+                for chunks, line in enumerate(response):
+                    if line.startswith(b"data: {"):
+                        got = json.loads(line[6:])["usage"]["completion_tokens"]
+                    if chunks == reads:
+                        break
+        return got
 
     def figures(self, path: str) -> Mapping[str, float]:
         """Sums of the samples of a page, by name and reason."""
@@ -111,7 +113,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         **os.environ,
         "PYTHONPATH": str(folder),
         "VLLM_PLUGINS": "hookline",
-        "HOOKLINE_STAT_LOGGERS": "prometheus,harm:Raising,harm:Hanging",
+        "HOOKLINE_STAT_LOGGERS": "prometheus,insight,harm:Raising,harm:Hanging",
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
@@ -146,38 +148,41 @@ def test_numbers_are_the_clients_truth(server: Server) -> None:
     """vLLM counts no client that has left; what else differs would be a mistake."""
     with ThreadPoolExecutor(8) as pool:
         whole = list(pool.map(lambda n: server.ask(n, tokens=MAX_TOKENS), range(22)))
-    left = [server.ask(n, tokens=400, reads=3) for n in range(2)]
-
-    def ours() -> Mapping[str, float]:
-        return server.figures("/hookline/metrics")
+    left = [server.ask(22 + n, tokens=400, reads=6) for n in range(2)]
 
     def is_told() -> bool:
-        return ours().get("hookline_requests_running", 1) == 0
+        found = server.figures("/hookline/metrics")
+        return found["hookline_requests_finished_total{abort}"] == 2
 
     wait_until(is_told, "the requests do not end")
-    found, theirs = ours(), server.figures("/metrics")
-    truth = {
-        "received": (None, found["hookline_requests_received_total"], 24),
-        "length": (
-            theirs["vllm:request_success_total{length}"],
-            found["hookline_requests_finished_total{length}"],
-            22,
-        ),
-        "abort": (
-            theirs["vllm:request_success_total{abort}"],
-            found["hookline_requests_finished_total{abort}"],
-            2,
-        ),
-        "tokens of whole requests": (
-            theirs["vllm:request_generation_tokens_sum"],
-            None,
-            sum(whole),
-        ),
-    }
-    for name, row in truth.items():
-        print(name, *row)  # noqa: T201 - the table
-    assert left == [3, 3]
+    ours, theirs = server.figures("/hookline/metrics"), server.figures("/metrics")
+    finished, success = "hookline_requests_finished_total", "vllm:request_success_total"
+    tokens, generated = (
+        "hookline_generation_tokens_total",
+        "vllm:generation_tokens_total",
+    )
+    table = [
+        ("requests", None, ours["hookline_requests_received_total"], 24),
+        ("length", theirs[f"{success}{{length}}"], ours[f"{finished}{{length}}"], 22),
+        ("abort", theirs[f"{success}{{abort}}"], ours[f"{finished}{{abort}}"], 2),
+        ("running", None, ours["hookline_requests_running"], 0),
+        ("tokens", theirs[generated], ours[tokens], None),
+    ]
+    for row in table:
+        print(*row, sep="\t")  # noqa: T201 - the table
     assert sum(whole) == 22 * MAX_TOKENS
-    assert all(ours in {None, true} for _, ours, true in truth.values())
-    assert truth["abort"][0] == 0  # vLLM's fault
+    assert all(own == true for _, _, own, true in table if true is not None)
+    assert theirs[f"{success}{{abort}}"] == 0  # vLLM's fault
+    assert theirs[generated] == ours[tokens] >= sum(whole) + sum(left)
     assert server.is_ready()
+
+
+def test_slow_request_is_explained(server: Server) -> None:
+    """The steps of the engine's process are in the flight recorder's ring."""
+    server.ask(50, tokens=MAX_TOKENS)
+
+    status, text = server.get("/hookline/why/cmpl-r-50-0")
+
+    assert status == 200
+    assert f"({MAX_TOKENS} tokens)" in text
+    assert "prefill" in text

@@ -60,12 +60,6 @@ class FrontEnd:
         self._untold: list[Outputs | AbortedIds] = []
         self._exchanges: list[HttpExchange] = []
 
-    @property
-    def num_unended(self) -> int:
-        """Number of requests that have not ended."""
-        waiting = sum(len(each) for each in self._groups.values())
-        return waiting + len(self._unplaced) + len(self._placed)
-
     def take(self, notice: Notice) -> None:
         """Takes one notice in."""
         self._clock.at = notice.at

@@ -187,13 +187,9 @@ async def send_events(broadcast: "Broadcast", receive: Receive, send: Send) -> N
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
     try:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        while not leaving.done():
-            coming = asyncio.ensure_future(viewer.next())
-            await asyncio.wait({coming, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not coming.done():
-                coming.cancel()
-                break
-            if not isinstance(item := coming.result(), bytes):
+        while not leaving.done():  # handlers yield at least once a second
+            item = await asyncio.wait_for(viewer.next(), MAX_SECONDS)
+            if not isinstance(item, bytes):
                 break
             body = {"type": "http.response.body", "body": item, "more_body": True}
             await send(body)

@@ -4,11 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hookline.clock import SystemClock
 from hookline.engine.commands import Add
 from hookline.engine.tap import Tap
 from hookline.events import (
-    ClockPair,
     Finished,
     Preempted,
     PreemptionCause,
@@ -240,29 +238,50 @@ class StepTeller:
             pairs,
             self._obstacle(prefill_tokens + decode_tokens),
         )
+        blocks = self._blocks(out)
         return StepPlan(
             step=self._num_steps,
             request_ids=numbers,
             num_tokens=counts,
-            admitted=self._admitted(out),
+            admitted=self._admitted(out, blocks),
+            new_block_ids={
+                self._known[name].number: added for name, added in blocks.items()
+            },
             released=[each.request_id for each in self._next.preempted],
             work=work,
         )
 
-    def _admitted(self, out: Any) -> list[AdmittedSequence]:
+    def _admitted(self, out: Any, blocks: Mapping[str, Any]) -> list[AdmittedSequence]:
+        """Those that join the batch, with all of their blocks."""
+        cached = out.scheduled_cached_reqs
+        known = zip(cached.req_ids, cached.num_computed_tokens, strict=True)
+        joined = [
+            (new.req_id, new.num_computed_tokens) for new in out.scheduled_new_reqs
+        ]
+        joined += [each for each in known if each[0] in cached.resumed_req_ids]
         return [
             AdmittedSequence(
-                request_id=self._known[new.req_id].number,
-                token_ids=new.prompt_token_ids or (),
-                num_prompt_tokens=self._known[new.req_id].prompt_tokens,
-                num_computed_tokens=new.num_computed_tokens,
-                block_ids=new.block_ids[0] if new.block_ids else (),
+                request_id=self._known[name].number,
+                token_ids=(),
+                num_prompt_tokens=self._known[name].prompt_tokens,
+                num_computed_tokens=computed,
+                block_ids=blocks.get(name, ()),
                 params=_PARAMS,
                 eos_token_ids=(),
                 bad_words_token_ids=(),
             )
-            for new in out.scheduled_new_reqs
+            for name, computed in joined
         ]
+
+    def _blocks(self, out: Any) -> dict[str, list[int]]:
+        """Blocks that the plan adds, of the first of the groups of layers."""
+        cached, blocks = out.scheduled_cached_reqs, dict[str, list[int]]()
+        for new in out.scheduled_new_reqs:
+            blocks[new.req_id] = list(new.block_ids[0]) if new.block_ids else []
+        for name, added in zip(cached.req_ids, cached.new_block_ids, strict=True):
+            if added:
+                blocks[name] = list(added[0])
+        return blocks
 
     def _obstacle(self, tokens: int) -> Obstacle:
         """Why no more requests were admitted, as far as the scheduler's limits tell."""
@@ -295,8 +314,3 @@ class StepTeller:
     @staticmethod
     def _fresh() -> StepEvents:
         return StepEvents(queued=[], scheduled=[], preempted=[], finished=[])
-
-
-def clock_pair() -> ClockPair:
-    clock = SystemClock()
-    return ClockPair(clock.wall(), clock.now())

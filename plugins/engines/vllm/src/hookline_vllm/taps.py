@@ -4,13 +4,15 @@ import os
 from dataclasses import replace
 from typing import Any, cast
 
+from hookline.clock import SystemClock
 from hookline.engine.tap import Tap, TapContext
+from hookline.events import ClockPair
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import TAP
 from hookline_registry import as_one, installed
 from hookline_vllm.facts import engine_facts, served_name, vllm_version
 from hookline_vllm.options import read_config
-from hookline_vllm.steps import StepTeller, clock_pair
+from hookline_vllm.steps import StepTeller
 
 
 def step_teller(scheduler: Any) -> StepTeller | None:
@@ -21,7 +23,9 @@ def step_teller(scheduler: Any) -> StepTeller | None:
     config = read_config(os.environ, served_name(vllm_config))
     config = replace(config, engine_index=index, in_process=False)
     facts = engine_facts(vllm_config, index, vllm_version())
-    context = TapContext(config=config, facts=facts, clock=clock_pair())
+    clock = SystemClock()
+    pair = ClockPair(clock.wall(), clock.now())
+    context = TapContext(config=config, facts=facts, clock=pair)
     names = (each.name for each in installed(TAP.group))
     made = (call_plugin(TAP, name, context, option="tap") for name in names)
     taps = [cast("Tap", tap) for tap in made if tap is not None]
