@@ -103,7 +103,7 @@ class Inbox:
         dropped: Number of notices that found it full.
     """
 
-    def __init__(self, bound: int = 50_000) -> None:
+    def __init__(self, bound: int = 4096) -> None:
         self._notices: deque[Notice] = deque()
         self._bound = bound
         self.dropped = 0
