@@ -69,6 +69,8 @@ class StepTeller:
         self._next = self._fresh()
         self._num_steps = self._executed_at = 0
         self._is_planning = False
+        self._names: list[str] = []
+        self._numbers: list[int] = []
 
     # -- what the scheduler does --------------------------------------------------
 
@@ -105,9 +107,10 @@ class StepTeller:
         if not out.num_scheduled_tokens:
             return
         self._num_steps += 1
-        computed = self._computed_before(out)
-        self._add_scheduled(out, computed, at)
-        plan = self._plan(out, computed)
+        if (plan := self._decodes_alone(out)) is None:
+            computed = self._computed_before(out)
+            self._add_scheduled(out, computed, at)
+            plan = self._plan(out, computed)
         step = _Step(plan, started_at, at, self._next)
         self._next = self._fresh()
         self._in_flight[id(out)] = step
@@ -181,16 +184,15 @@ class StepTeller:
         ended = []
         for each in outputs.values():
             for output in each.outputs:
-                name = output.request_id
-                if (known := self._known.get(name)) is None:
+                if (known := self._known.get(output.request_id)) is None:
                     continue
-                if output.new_token_ids:
-                    tokens[known.number] = list(output.new_token_ids)
-                    known.output_tokens += len(output.new_token_ids)
+                if new := output.new_token_ids:
+                    tokens[known.number] = new
+                    known.output_tokens += len(new)
                 if output.finish_reason is not None:
                     cause, total = cause_of(output), known.output_tokens
                     ended.append(Finished(known.number, at, cause, total))
-                    del self._known[name]
+                    del self._known[output.request_id]
         return tokens, ended
 
     def _computed_before(self, out: Any) -> dict[str, int]:
@@ -211,6 +213,32 @@ class StepTeller:
             again = max(0, known.lost_tokens - found)
             local = min(found, known.prompt_tokens)
             scheduled.append(Scheduled(known.number, at, local, 0, again, True))
+
+    def _decodes_alone(self, out: Any) -> StepPlan | None:
+        """Returns the plan of a step that nobody joins, as most are."""
+        cached, counts = out.scheduled_cached_reqs, out.num_scheduled_tokens
+        if (
+            out.scheduled_new_reqs
+            or cached.resumed_req_ids
+            or out.scheduled_spec_decode_tokens
+            or sum(counts.values()) != len(counts)
+        ):
+            return None
+        names, size = list(counts), len(counts)
+        if names != self._names:
+            self._names = names
+            self._numbers = [self._known[name].number for name in names]
+        context = sum(cached.num_computed_tokens)
+        blocks = self._blocks(out) if any(cached.new_block_ids) else {}
+        obstacle = self._obstacle(size)
+        return StepPlan(
+            step=self._num_steps,
+            request_ids=self._numbers,
+            num_tokens=[1] * size,
+            new_block_ids={self._known[name].number: blocks[name] for name in blocks},
+            released=[each.request_id for each in self._next.preempted],
+            work=StepWork(0, 0, size, size, context, context + size, obstacle),
+        )
 
     def _plan(self, out: Any, computed: Mapping[str, int]) -> StepPlan:
         numbers, counts = [], []
