@@ -331,3 +331,16 @@ def test_refusals_and_sleep_are_told() -> None:
 
     logger.record_sleep_state(0, 0)
     assert attached.hear().latest().sleep_level == 0
+
+
+def test_stop_string_in_the_last_tokens_is_why_it_ended() -> None:
+    """The engine only knows that they are the last; its front end tells the client."""
+    attached = Attached()
+    vllm = attached.vllm
+    vllm.add("a")
+    last = first(vllm, "a")
+    last.finish_reason = LENGTH
+    done = FinishedRequestStats(STOP, "cmpl-a")
+    vllm.step(last, iteration=IterationStats(finished_requests=[done]))
+
+    assert [each.reason for each in attached.hear().ended] == ["stop"]

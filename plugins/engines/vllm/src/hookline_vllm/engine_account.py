@@ -78,6 +78,9 @@ class EngineAccount:
         if scheduler is not None:
             self._state(scheduler)
         if self._summed is None:
+            if rounds.ended and iteration is not None:
+                ended = iteration.finished_requests
+                rounds.correct([str(each.finish_reason) for each in ended])
             evicted = () if scheduler is None else scheduler.kv_cache_eviction_events
             self._outputs(rounds, [_eviction(each) for each in evicted], at)
         elif iteration is not None:

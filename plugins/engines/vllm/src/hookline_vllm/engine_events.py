@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from hookline.events import (
     Finished,
     NewTokens,
@@ -52,6 +54,7 @@ class Rounds:
     ended: list[str] = field(default_factory=list)
     at: int = 0
     received_at: int = 0
+    _ends: list[tuple[list[Finished], int]] = field(default_factory=list)
 
     def take(
         self, notice: Outputs, find: Callable[[str], RequestAccount | None]
@@ -72,6 +75,19 @@ class Rounds:
                 add(NewTokens(account.request_id, at, tokens))
             if is_ended:
                 self.ended.append(name)
+
+    def correct(self, reasons: Sequence[str]) -> None:
+        """Has a stop string in a request's last tokens end it, not their number.
+
+        Args:
+            reasons: Why requests ended for their clients, in order.
+        """
+        if len(reasons) != len(self._ends):
+            return
+        for (finished, index), reason in zip(self._ends, reasons, strict=True):
+            end = finished[index]
+            if reason == "stop" and isinstance(end.cause, LengthReached):
+                finished[index] = replace(end, cause=StoppedByString(""))
 
     def _add(
         self,
@@ -104,6 +120,7 @@ class Rounds:
         if output.finish_reason is not None or is_stopped:
             cause = StoppedByString("") if is_stopped else cause_of(output)
             total = account.timeline.output_tokens + len(tokens)
+            self._ends.append((last.finished, len(last.finished)))
             last.finished.append(Finished(request_id, at, cause, total))
 
     def _scheduled(
