@@ -1,6 +1,7 @@
 """What loggers get of the requests that vLLM serves."""
 
 from collections import Counter
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -142,7 +143,8 @@ def test_client_that_leaves_is_counted_as_aborted() -> None:
     vllm = attached.vllm
     vllm.add("a")
     vllm.add("b")
-    vllm.step(first(vllm, "a"), first(vllm, "b"))
+    told = SchedulerStats(2, kv_cache_usage=0.5)
+    vllm.step(first(vllm, "a"), first(vllm, "b"), stats=told)
     vllm.processor.abort_requests(["a"], internal=True)
 
     heard = attached.hear()
@@ -151,6 +153,19 @@ def test_client_that_leaves_is_counted_as_aborted() -> None:
     assert (ended.facts.client_id, ended.reason) == ("cmpl-a", "abort")
     assert ended.output_tokens == 1
     check_conservation(heard, present=1)
+    assert heard.latest().kv_blocks_used == 50
+
+    vllm.processor.abort_requests(["b"], internal=True)
+    check_conservation(attached.hear())
+    assert heard.latest().kv_blocks_used == 0  # vLLM tells no state any more
+
+
+def test_request_waits_until_vllm_has_told_of_a_step() -> None:
+    """All that is in flight is somewhere at every moment."""
+    attached = Attached()
+    attached.vllm.add("a")
+
+    check_conservation(attached.hear(), present=1)
 
 
 def test_abort_before_any_output_and_twice_counts_once() -> None:
@@ -344,3 +359,36 @@ def test_stop_string_in_the_last_tokens_is_why_it_ended() -> None:
     vllm.step(last, iteration=IterationStats(finished_requests=[done]))
 
     assert [each.reason for each in attached.hear().ended] == ["stop"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_comes_runs_waits_or_has_ended_whatever_happens(seed: int) -> None:
+    """Requests and tokens are conserved at every moment, in any order of events."""
+    chance, attached = Random(seed), Attached()  # noqa: S311
+    vllm, states = attached.vllm, attached.processor.request_states
+    begun: set[str] = set()
+    for number in range(200):
+        match chance.randrange(4):
+            case 0:
+                vllm.add(f"r-{number}")
+            case 1 if states:
+                attached.processor.abort_requests([chance.choice([*states])], True)
+            case _:
+                outputs = []
+                for name in chance.sample([*states], len(states) // 2):
+                    end = chance.choice((None, None, STOP, LENGTH))
+                    kinds = () if name in begun else (QUEUED, SCHEDULED)
+                    events = [EngineCoreEvent(each, vllm.seconds) for each in kinds]
+                    outputs.append(EngineCoreOutput(name, [1], end, events=events))
+                    begun.add(name)
+                vllm.step(*outputs)
+        check_conservation(attached.hear(), present=len(states))
+    heard = attached.heard
+    open_tokens = sum(
+        each.timeline.output_tokens
+        for engine in attached.engines.values()
+        for each in engine.accounting.in_flight.values()
+    )
+    totals = heard.latest().totals
+    assert totals.sampled_tokens == totals.finished_tokens + open_tokens
+    assert len(heard.ended) == sum(totals.finished.values()) > 20

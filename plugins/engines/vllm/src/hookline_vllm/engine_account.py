@@ -31,6 +31,8 @@ from hookline_vllm.shapes import (
 from hookline_vllm.summed import SummedRequests
 
 NOTHING = IterationStats()
+DEFERRED = "deferred"
+"""Name of what vLLM's requests wait for that capacity does not help."""
 
 
 class EngineAccount:
@@ -38,7 +40,7 @@ class EngineAccount:
 
     Attributes:
         accounting: Its requests, as far as vLLM's front end tells of each.
-        is_alone: Whether all of the engine's requests come from this process.
+        is_alone: Whether it has all requests of this process, and no others.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ class EngineAccount:
         self._observers.observe(output, iteration, facts)
 
     def _present(self) -> SchedulerStats:
-        """The latest state, without requests that have ended since."""
+        """The latest state, as of all that has begun and ended since."""
         stats, accounting = self._stats, self.accounting
         if self._summed is not None:
             present = stats.running + stats.waiting + sum(stats.held.values())
@@ -160,13 +162,7 @@ class EngineAccount:
             )
             return replace(stats, totals=totals)
         if self.is_alone:
-            running = min(stats.running, accounting.num_in_flight)
-            held = stats.held
-            room = accounting.num_in_flight - running
-            if room < sum(held.values()):
-                held = {"deferred": room}
-            waiting = min(stats.waiting, room - sum(held.values()))
-            stats = replace(stats, running=running, waiting=waiting, held=held)
+            stats = _balanced(stats, accounting.num_in_flight)
         finished = {
             reason: count
             for reason, count in accounting.finished.items()
@@ -189,7 +185,7 @@ class EngineAccount:
             self._stats,
             running=told.num_running_reqs,
             waiting=told.num_waiting_reqs,
-            held={"deferred": deferred} if deferred else {},
+            held={DEFERRED: deferred} if deferred else {},
             kv_blocks_used=round(told.kv_cache_usage * blocks),
         )
         if (found := told.prefix_cache_stats) is not None and found.requests:
@@ -211,6 +207,25 @@ class EngineAccount:
             sampled_tokens=totals.sampled_tokens + iteration.generation_tokens,
             finished_tokens=totals.finished_tokens + ended,
         )
+
+
+def _balanced(stats: SchedulerStats, num_in_flight: int) -> SchedulerStats:
+    """Returns a state in which each request in flight runs or waits.
+
+    vLLM tells no state when the last request is aborted, nor before a request's first
+    step.
+    """
+    running, held = min(stats.running, num_in_flight), stats.held
+    room = num_in_flight - running
+    if room < sum(held.values()):
+        held = {DEFERRED: room}
+    return replace(
+        stats,
+        running=running,
+        held=held,
+        waiting=room - sum(held.values()),
+        kv_blocks_used=stats.kv_blocks_used if num_in_flight else 0,
+    )
 
 
 def _eviction(event: object) -> BlockEviction:

@@ -37,7 +37,7 @@ class Telling:
                 config,
                 self.observers,
                 clock,
-                is_alone=count == 1,
+                is_alone=count == len(engine_indexes) == 1,
                 tells_requests=tells_requests,
             )
             for index in engine_indexes
