@@ -57,6 +57,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 async def exchanged(path: str) -> tuple[Answered, Client]:
     attachment, client = Attachment(), Client(path)
+    attachment.inbox.is_open = True
     middleware = Middleware(application, attachment)
     await middleware(client.scope, client.receive, client.send)
     told = attachment.inbox.take()
@@ -91,6 +92,7 @@ async def test_error_of_the_application_goes_on() -> None:
         raise ValueError("vLLM's own")
 
     attachment, client = Attachment(), Client("/")
+    attachment.inbox.is_open = True
     with pytest.raises(ValueError, match="vLLM's own"):
         await Middleware(broken, attachment)(client.scope, client.receive, client.send)
 

@@ -76,6 +76,7 @@ def test_shapes_are_those_of_the_fakes() -> None:
 def test_wraps_are_put_on_once() -> None:
     """vLLM may load general plugins several times in a process."""
     attachment, processor = Attachment(), output_processor()
+    attachment.inbox.is_open = True
     for _ in range(2):
         wrap_processor(processor, attachment)
 
@@ -98,6 +99,9 @@ def test_request_of_another_shape_is_served() -> None:
 def test_full_queue_drops_and_does_not_wait() -> None:
     """Its bound is that of our memory."""
     inbox = Inbox(bound=1)
+    inbox.put(Refused(0, "nobody listens yet"))
+    assert inbox.take() is None
+    inbox.is_open = True
     for _ in range(3):
         inbox.put(Refused(0, "full"))
 
@@ -121,6 +125,8 @@ def test_logger_that_does_not_start_harms_nobody(
     vllm.step(EngineCoreOutput("a", [1]))
 
     assert vllm.processor.request_states.keys() == {"a"}
+    if logger == "Raising":  # then nobody takes what is told
+        wait_until(lambda: not attachment.inbox.is_open, "notices are kept for ever")
 
 
 async def test_page_of_a_logger_is_served_below_hookline() -> None:
@@ -205,6 +211,7 @@ def test_what_ends_while_the_queue_is_full_does_not_stay_in_flight(
     """Then vLLM's own table tells which requests are still there."""
     monkeypatch.setenv("HOOKLINE_STAT_LOGGERS", "none")
     attachment, made = Attachment(), output_processor()
+    attachment.inbox.is_open = True
     wrap_processor(made, attachment)
     attachment._telling = Telling(vllm_config(), [0], tells_requests=True)
     processor = made()

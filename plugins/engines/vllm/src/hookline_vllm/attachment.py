@@ -74,6 +74,7 @@ class Attachment:
 
     def _run(self, vllm_config: Any, engine_indexes: list[int]) -> None:
         if not attach("loggers", lambda: self._begin(vllm_config, engine_indexes)):
+            self.inbox.close()
             return
         while not self._ended.wait(POLL_SECONDS):
             self._drain()

@@ -66,6 +66,8 @@ def wrap_processor(processor: type, attachment: Attachment) -> None:
         *_: object,
         **__: object,
     ) -> None:
+        if not inbox.is_open:
+            return
         at = now()
         timestamp = engine_core_timestamp
         if timestamp is None:

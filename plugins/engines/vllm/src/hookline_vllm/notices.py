@@ -100,19 +100,28 @@ class Inbox:
     """A bounded queue; `put` neither waits nor raises.
 
     Attributes:
+        is_open: Whether anybody takes the notices; else they are not kept.
         dropped: Number of notices that found it full.
     """
 
     def __init__(self, bound: int = 4096) -> None:
         self._notices: deque[Notice] = deque()
         self._bound = bound
+        self.is_open = False
         self.dropped = 0
 
     def put(self, notice: Notice) -> None:
+        if not self.is_open:
+            return
         if len(self._notices) >= self._bound:
             self.dropped += 1
             return
         self._notices.append(notice)
+
+    def close(self) -> None:
+        """Forgets all: nobody takes it."""
+        self.is_open = False
+        self._notices.clear()
 
     def take(self) -> Notice | None:
         """Returns the oldest notice; None if there is none."""

@@ -24,6 +24,7 @@ def make_stat_logger(base: type, attachment: Attachment) -> type:
         def __init__(self, vllm_config: Any, engine_indexes: list[int]) -> None:
             self._config = vllm_config
             self._indexes = list(engine_indexes)
+            inbox.is_open = True
 
         def log_engine_initialized(self) -> None:
             attach("loggers", lambda: attachment.start(self._config, self._indexes))
