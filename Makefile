@@ -8,7 +8,9 @@ CONNECTOR ?= shared_storage
 BASE ?= HEAD
 ARGS ?=
 
-VENV := .venv
+# Of `make test-vllm` it is the environment of vLLM.
+VLLM_VENV := $(abspath $(VENV))
+override VENV := .venv
 BIN := $(VENV)/bin
 # Ray is installed only on request (`make ray`).
 RAY_PROJECT := plugins/scale/ray/pyproject.toml
@@ -29,7 +31,7 @@ PROGRAMS := sh tools/fetch_program.sh $(VENV)/prometheus prometheus prometheus; 
 # The settings of the shipped heads.
 TRAINING_medusa := --tokens 1000000 --row-tokens 256 \
     --training-config '{"num_layers": 4, "own_output": false, "epochs": 8}'
-EVERY_TEST := not soak and not gpu
+EVERY_TEST := not soak and not gpu and not vllm
 REST := (slow or exhaustive or hostile)
 
 # Each server and engine that starts would compile all modules again.
@@ -37,7 +39,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg ray test test-folder test-rest test-isa test-all lint types imports programs bench bench-compare soak fuzz fuzz-api demo-model demo-heads clean
+.PHONY: help serve disagg ray test test-folder test-rest test-isa test-all test-vllm lint types imports programs bench bench-compare soak fuzz fuzz-api demo-model demo-heads clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +73,10 @@ test-isa: $(VENV)/installed-dev  ## Run tests of kernels and models on each inst
 
 test-all: $(VENV)/installed-dev  ## Run all tests except soak and GPU tests
 	@HOOKLINE_TEST_ALL=1 $(PYTEST) -m '$(EVERY_TEST)' $(ARGS)
+
+test-vllm: $(VENV)/installed-dev  ## Run the tests on a real vLLM: VENV=folder of its environment MODEL=folder
+	@HOOKLINE_VLLM_VENV=$(VLLM_VENV) HOOKLINE_VLLM_MODEL=$(MODEL) $(BIN)/python -m pytest -m vllm -s \
+	    tests/plugins/engines/vllm $(ARGS)
 
 lint: $(VENV)/installed-dev  ## Check style and spelling
 	$(BIN)/ruff check

@@ -34,6 +34,7 @@ PACKAGES = {
     "plugins/commands/insight": {"hookline_insight"},
     "plugins/engines/gateway": {"hookline_gateway"},
     "plugins/engines/process": {"hookline_process_engine"},
+    "plugins/engines/vllm": {"hookline_vllm"},
     "plugins/executors/background_compiling": {"hookline_background_compiling"},
     "plugins/executors/null": {"hookline_null"},
     "plugins/executors/simulated": {"hookline_simulated"},

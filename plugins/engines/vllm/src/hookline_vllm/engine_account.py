@@ -1,0 +1,237 @@
+"""One of vLLM's engines: its requests and its state, told as any engine's are."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from hookline.clock import Clock
+from hookline.config.engine import EngineConfig
+from hookline.events import ClockPair, StepEvents, StepOutput
+from hookline.finish_cause import Failed, Rejected
+from hookline.frontend.accounting import RequestAccounting
+from hookline.frontend.observing import REQUESTS, Observing
+from hookline.frontend.request_account import RequestAccount
+from hookline.frozen import EMPTY
+from hookline.payloads import EngineFacts
+from hookline.request import FinishReason, RequestFacts
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import (
+    EngineTotals,
+    PrefixCacheCounts,
+    Residue,
+    SchedulerStats,
+)
+from hookline.stats.step_work import BlockEviction
+from hookline_vllm.engine_events import Rounds, aborts, nanoseconds
+from hookline_vllm.shapes import (
+    IterationShape,
+    SchedulerShape,
+    each_of,
+)
+from hookline_vllm.summed import SummedRequests
+
+NOTHING = IterationStats()
+DEFERRED = "deferred"
+"""Name of what vLLM's requests wait for that capacity does not help."""
+
+
+class EngineAccount:
+    """One engine, as the thread of the attachment knows it.
+
+    Attributes:
+        accounting: Its requests, as far as vLLM's front end tells of each.
+        is_alone: Whether it has all requests of this process, and no others.
+    """
+
+    def __init__(
+        self,
+        facts: EngineFacts,
+        config: EngineConfig,
+        observers: Observing,
+        clock: Clock,
+        *,
+        is_alone: bool,
+        tells_requests: bool,
+    ) -> None:
+        self.is_alone = is_alone
+        self._index = facts.engine_index
+        self._facts = facts
+        self._observers = observers
+        self._clock = clock
+        started = ClockPair(clock.wall(), clock.now())
+        self.accounting = RequestAccounting(
+            clock, started, keep_prompts=config.observers.keep_prompts
+        )
+        self._summed = None if tells_requests else SummedRequests()
+        self._totals = EngineTotals()
+        self._stats = SchedulerStats(kv_blocks=facts.model.num_kv_blocks)
+        observers.started(facts, started)
+
+    # -- what vLLM tells ----------------------------------------------------------
+
+    def recorded(
+        self,
+        scheduler: SchedulerShape | None,
+        iteration: IterationShape | None,
+        rounds: Rounds,
+        at: int,
+    ) -> None:
+        """Takes in an iteration: its state, and its outputs or only their sums."""
+        if scheduler is not None:
+            self._state(scheduler)
+        if self._summed is None:
+            if rounds.ended and iteration is not None:
+                ended = iteration.finished_requests
+                rounds.correct([str(each.finish_reason) for each in ended])
+            evicted = () if scheduler is None else scheduler.kv_cache_eviction_events
+            self._outputs(rounds, [_eviction(each) for each in evicted], at)
+        elif iteration is not None:
+            sums = self._summed.take(iteration)
+            self._count(sums)
+            self._tell(StepEvents(), at, REQUESTS, sums)
+
+    def aborted(self, accounts: Sequence[RequestAccount], at: int, by: str) -> None:
+        """Ends requests whose clients have left, or that someone has aborted."""
+        events = aborts(accounts, at, by)
+        self._take(events, at, "abort", at)
+
+    def refused(self, reason: str, at: int) -> None:
+        cause = Rejected(reason, "vLLM had too much to do", reason)
+        iteration = self.accounting.reject(RequestFacts(), cause)
+        self._tell(StepEvents(), at, "rejected", iteration)
+
+    def slept(self, level: int, at: int) -> None:
+        self._stats = replace(self._stats, sleep_level=level)
+        cause = "sleep" if level else "wake_up"
+        self._tell(StepEvents(), at, cause)
+
+    def heartbeat(self, at: int) -> None:
+        clock = ClockPair(self._clock.wall(), self._clock.now())
+        self._tell(StepEvents(), at, "heartbeat", clock=clock)
+
+    def close(self, at: int) -> None:
+        """Ends all requests: the server ends."""
+        if self.accounting.in_flight:
+            iteration, ended = self.accounting.end_all(Failed("vLLM has ended"), at)
+            facts = {each.request_id: each.facts for each in iteration.finished}
+            self._count(iteration)
+            self._stats = self._stats.at_rest()
+            self._tell(StepEvents(finished=ended), at, "drain", iteration, facts=facts)
+        self._observers.stopped(self._index, "closed")
+
+    def _outputs(self, rounds: Rounds, evictions: list[BlockEviction], at: int) -> None:
+        rounds.rounds[-1].evictions = evictions
+        for events in rounds.rounds:
+            if events.have_requests or events.evictions:
+                self._take(events, rounds.at or at, REQUESTS, rounds.received_at or at)
+
+    # -- what loggers get ---------------------------------------------------------
+
+    def _take(self, events: StepEvents, at: int, cause: str, received_at: int) -> None:
+        output = StepOutput(self._index, at, cause, self._stats, events=events)
+        wanted = self._observers.observed_requests(output)
+        facts = self.accounting.facts_of(wanted)
+        iteration = self.accounting.on_step_output(output, received_at)
+        self._count(iteration)
+        self._tell(events, at, cause, iteration, facts=facts)
+
+    def _tell(
+        self,
+        events: StepEvents,
+        at: int,
+        cause: str,
+        iteration: IterationStats = NOTHING,
+        *,
+        facts: Mapping[int, RequestFacts] = EMPTY,
+        clock: ClockPair | None = None,
+    ) -> None:
+        stats = self._present()
+        output = StepOutput(self._index, at, cause, stats, events=events, clock=clock)
+        self._observers.observe(output, iteration, facts)
+
+    def _present(self) -> SchedulerStats:
+        """The latest state, as of all that has begun and ended since."""
+        stats, accounting = self._stats, self.accounting
+        if self._summed is not None:
+            present = stats.running + stats.waiting + sum(stats.held.values())
+            received = sum(self._summed.finished.values()) + present
+            totals = replace(
+                self._totals,
+                received=received,
+                finished=dict(self._summed.finished),
+            )
+            return replace(stats, totals=totals)
+        if self.is_alone:
+            stats = _balanced(stats, accounting.num_in_flight)
+        finished = {
+            reason: count
+            for reason, count in accounting.finished.items()
+            if reason != FinishReason.REJECTED
+        }
+        rejected = accounting.finished.get(FinishReason.REJECTED, 0)
+        totals = replace(
+            self._totals,
+            received=accounting.received - rejected,
+            finished=finished,
+            residue=Residue(requests=accounting.residue),
+        )
+        return replace(
+            stats, totals=totals, waiting_tokens=accounting.num_waiting_tokens
+        )
+
+    def _state(self, told: SchedulerShape) -> None:
+        deferred, blocks = told.num_skipped_waiting_reqs, self._stats.kv_blocks
+        self._stats = replace(
+            self._stats,
+            running=told.num_running_reqs,
+            waiting=told.num_waiting_reqs,
+            held={DEFERRED: deferred} if deferred else {},
+            kv_blocks_used=round(told.kv_cache_usage * blocks),
+        )
+        if (found := told.prefix_cache_stats) is not None and found.requests:
+            before = self._totals.prefix_cache
+            counts = PrefixCacheCounts(
+                before.requests + found.requests,
+                before.queried_tokens + found.queries,
+                before.hit_tokens + found.hits,
+            )
+            self._totals = replace(self._totals, prefix_cache=counts)
+
+    def _count(self, iteration: IterationStats) -> None:
+        totals, ended = self._totals, 0
+        for request in iteration.finished:
+            ended += request.output_tokens
+        self._totals = replace(
+            totals,
+            preemptions=totals.preemptions + iteration.preemptions,
+            sampled_tokens=totals.sampled_tokens + iteration.generation_tokens,
+            finished_tokens=totals.finished_tokens + ended,
+        )
+
+
+def _balanced(stats: SchedulerStats, num_in_flight: int) -> SchedulerStats:
+    """Returns a state in which each request in flight runs or waits.
+
+    vLLM tells no state when the last request is aborted, nor before a request's first
+    step.
+    """
+    running, held = min(stats.running, num_in_flight), stats.held
+    room = num_in_flight - running
+    if room < sum(held.values()):
+        held = {DEFERRED: room}
+    return replace(
+        stats,
+        running=running,
+        held=held,
+        waiting=room - sum(held.values()),
+        kv_blocks_used=stats.kv_blocks_used if num_in_flight else 0,
+    )
+
+
+def _eviction(event: object) -> BlockEviction:
+    gaps = each_of(getattr(event, "reuse_gaps_seconds", None))
+    return BlockEviction(
+        lifetime=nanoseconds(getattr(event, "lifetime_seconds", 0.0)),
+        idle=nanoseconds(getattr(event, "idle_seconds", 0.0)),
+        reuse_gaps=tuple(nanoseconds(each) for each in gaps),
+    )

@@ -1,0 +1,258 @@
+"""The pages of loggers, served below `/hookline` by vLLM's own server."""
+
+import asyncio
+import mimetypes
+import re
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qs
+
+from hookline.pages import EventHandler, PageHandler, PageRequest, PageResponse, Routes
+from hookline_registry import Failure, isolate
+
+if TYPE_CHECKING:
+    from hookline_server.page_events import Broadcast
+
+PREFIX = "/hookline"
+MAX_THREADS = 8
+MAX_SECONDS = 10.0
+MAX_BODY = 1 << 20
+MAX_VIEWERS = 32
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Settle = Callable[[str], float]
+
+
+class Observed(Protocol):
+    """What registers pages."""
+
+    def add_routes(self, routes_of: Callable[[str], Routes]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    method: str
+    pattern: re.Pattern[str]
+    logger: str
+    handler: PageHandler
+    broadcast: "Broadcast | None" = None
+
+
+class Pages:
+    """The pages that loggers have registered."""
+
+    def __init__(self) -> None:
+        self._pages: list[_Page] = []
+        self._settle: Settle = lambda _: 0.0
+        self._is_open = False
+        self._threads = threading.BoundedSemaphore(MAX_THREADS)
+
+    def open(self, observers: Observed, settle: Settle) -> None:
+        """Lets the loggers register their pages."""
+        self._settle = settle
+        observers.add_routes(lambda logger: _LoggerRoutes(logger, self._pages))
+        self._is_open = True
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers an HTTP request for a path below `PREFIX`."""
+        path = str(scope["path"]).removeprefix(PREFIX)
+        for page in self._pages:
+            stream = page.broadcast
+            if stream is not None and page.pattern.fullmatch(path):
+                if stream.num_viewers < MAX_VIEWERS:
+                    await send_events(stream, receive, send)
+                    return
+                break
+        response = await self._answer(scope, receive)
+        is_head = scope["method"] == "HEAD"
+        headers = {
+            "Content-Type": response.content_type,
+            "Content-Length": str(len(response.body)),
+            **response.headers,
+        }
+        raw = [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in headers.items()
+        ]
+        await send(
+            {"type": "http.response.start", "status": response.status, "headers": raw}
+        )
+        body = b"" if is_head else response.body
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> PageResponse:
+        path = str(scope["path"]).removeprefix(PREFIX)
+        method = "GET" if scope["method"] == "HEAD" else str(scope["method"])
+        for page in self._pages:
+            found = page.pattern.fullmatch(path)
+            if found is None or page.method != method:
+                continue
+            if (body := await _body(receive)) is None:
+                return _error(413, "the body is too large")
+            request = _request(scope, body, found.groupdict())
+            return await self._in_thread(page, request)
+        if not self._is_open:
+            return _error(503, "the loggers have not started")
+        return _error(404, f"no logger has a page {path}")
+
+    async def _in_thread(self, page: _Page, request: PageRequest) -> PageResponse:
+        """Calls a handler in a thread that may hang, of which there are few."""
+        if not self._threads.acquire(blocking=False):
+            return _error(503, "too many pages are being made")
+        loop = asyncio.get_running_loop()
+        made: asyncio.Future[PageResponse] = loop.create_future()
+
+        def make() -> None:
+            try:
+                response = isolate(self._made, page, request)
+            finally:
+                self._threads.release()
+            if isinstance(response, Failure):
+                response = _error(500, f"the page of {page.logger} has failed")
+            loop.call_soon_threadsafe(_settle_future, made, response)
+
+        threading.Thread(target=make, name="hookline-page", daemon=True).start()
+        try:
+            return await asyncio.wait_for(made, MAX_SECONDS)
+        except TimeoutError:
+            return _error(503, f"the page of {page.logger} takes too long")
+
+    def _made(self, page: _Page, request: PageRequest) -> PageResponse:
+        behind = self._settle(page.logger)
+        return page.handler(replace(request, behind_seconds=behind))
+
+
+class _LoggerRoutes:
+    """Where one logger registers its pages."""
+
+    def __init__(self, logger: str, pages: list[_Page]) -> None:
+        self._logger = logger
+        self._pages = pages
+
+    def get(self, path: str, handler: PageHandler) -> None:
+        self._add("GET", _pattern(path), handler)
+
+    def post(self, path: str, handler: PageHandler) -> None:
+        self._add("POST", _pattern(path), handler)
+
+    def events(self, path: str, handler: EventHandler) -> None:
+        """Streams events if the server's part for that is installed."""
+        broadcast = isolate(_broadcast, handler)
+        if not isinstance(broadcast, Failure):
+            self._add("GET", _pattern(path), _no_page, broadcast)
+
+    def files(self, path: str, folder: Path, *, is_public: bool = False) -> None:  # noqa: ARG002
+        pattern = _pattern(path.rstrip("/")) + "/(?P<file>[^/.][^/]*)?"
+
+        def file(request: PageRequest) -> PageResponse:
+            found = folder / (request.path_values.get("file") or "index.html")
+            if not found.is_file() or found.is_symlink():
+                return _error(404, "no such file")
+            kind = mimetypes.guess_type(found.name)[0] or "application/octet-stream"
+            return PageResponse(body=found.read_bytes(), content_type=kind)
+
+        self._add("GET", pattern, file)
+
+    def _add(
+        self,
+        method: str,
+        pattern: str,
+        handler: PageHandler,
+        broadcast: "Broadcast | None" = None,
+    ) -> None:
+        compiled = re.compile(pattern)
+        page = _Page(method, compiled, self._logger, handler, broadcast)
+        self._pages.append(page)
+
+
+def _broadcast(handler: EventHandler) -> "Broadcast":
+    from hookline_server.page_events import Broadcast  # noqa: PLC0415 - if it is there
+
+    return Broadcast(handler)
+
+
+def _no_page(_: PageRequest) -> PageResponse:
+    return _error(503, "too many watch")
+
+
+async def send_events(broadcast: "Broadcast", receive: Receive, send: Send) -> None:
+    """Sends events until the handler ends or the client leaves."""
+    viewer = broadcast.join()
+    leaving = asyncio.ensure_future(_left(receive))
+    headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        while not leaving.done():  # handlers yield at least once a second
+            item = await asyncio.wait_for(viewer.next(), MAX_SECONDS)
+            if not isinstance(item, bytes):
+                break
+            body = {"type": "http.response.body", "body": item, "more_body": True}
+            await send(body)
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        leaving.cancel()
+        broadcast.leave(viewer)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _pattern(path: str) -> str:
+    """Returns a pattern of a path in aiohttp's syntax."""
+    parts = re.split(r"(\{\w+(?::[^{}]+)?\})", path)
+    made = []
+    for part in parts:
+        if part.startswith("{"):
+            name, _, pattern = part[1:-1].partition(":")
+            made.append(f"(?P<{name}>{pattern or '[^/]+'})")
+        else:
+            made.append(re.escape(part))
+    return "".join(made)
+
+
+def _request(scope: Scope, body: bytes, values: Mapping[str, Any]) -> PageRequest:
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"), True)
+    headers = {
+        name.decode("latin-1").lower(): value.decode("latin-1")
+        for name, value in scope["headers"]
+    }
+    return PageRequest(
+        headers=headers,
+        query={name: found[-1] for name, found in query.items()},
+        query_values={name: tuple(found) for name, found in query.items()},
+        body=body,
+        path_values={name: value or "" for name, value in values.items()},
+    )
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """Returns the body; None if it is too large."""
+    body, is_more = b"", True
+    while is_more:
+        message = await receive()
+        body += message.get("body", b"")
+        is_more = message.get("more_body", False)
+        if len(body) > MAX_BODY:
+            return None
+    return body
+
+
+def _settle_future(
+    future: "asyncio.Future[PageResponse]", response: PageResponse
+) -> None:
+    if not future.done():
+        future.set_result(response)
+
+
+def _error(status: int, message: str) -> PageResponse:
+    body = f"{message}\n".encode()
+    return PageResponse(
+        body=body, content_type="text/plain; charset=utf-8", status=status
+    )
