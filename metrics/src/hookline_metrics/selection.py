@@ -1,7 +1,7 @@
 """Selects metrics, names and buckets by the configuration."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -16,6 +16,7 @@ from hookline_metrics.metric import Alias, Feature, Labels, Metric
 from hookline_metrics.native_buckets import NativeScale
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_WILD = re.compile(r"[*?\[]")
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 
 Bounds = tuple[float, ...]
@@ -112,7 +113,7 @@ class Selection:
         assert hidden is not None
         return self._shown_version is not None and self._shown_version < hidden
 
-    def _is_wanted(self, names: Iterable[str]) -> bool:
+    def _is_wanted(self, names: Collection[str]) -> bool:
         include, exclude = self._metrics.include, self._metrics.exclude
         if _matches(names, exclude):
             return False
@@ -130,8 +131,12 @@ def _features(config: EngineConfig) -> frozenset[Feature]:
     return frozenset(feature for feature, is_on in present.items() if is_on)
 
 
-def _matches(names: Iterable[str], patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+def _matches(names: Collection[str], patterns: Collection[str]) -> bool:
+    # Most patterns of a long list are names, which need no matching.
+    if not set(names).isdisjoint(patterns):
+        return True
+    wild = [each for each in patterns if _WILD.search(each)]
+    return any(fnmatchcase(name, pattern) for name in names for pattern in wild)
 
 
 def _all_names() -> set[str]:
