@@ -134,8 +134,8 @@ def hookline(work: dict[str, Any]) -> Generate:
 
 
 def vllm(work: dict[str, Any]) -> Generate:
-    from vllm import LLM, SamplingParams
-    from vllm.sampling_params import (
+    from vllm import LLM, SamplingParams  # noqa: PLC0415
+    from vllm.sampling_params import (  # noqa: PLC0415
         StructuredOutputsParams,
     )
 

@@ -7,7 +7,7 @@ import pytest
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.config.readers import read_slo
-from hookline.frontend.request_account import over
+from hookline.frontend.input_processor import over
 from hookline.request import FinishReason, RequestFacts, Slo
 from hookline.sampling_params import SamplingParams
 from hookline.stats.finished_request import FinishedRequest

@@ -6,7 +6,7 @@ import pytest
 
 from hookline import LLM, EngineConfig, SamplingParams
 from hookline.config import DetailedTrace, ExecutorConfig, ObserverConfig
-from hookline.frontend.request_account import completed
+from hookline.frontend.input_processor import completed
 from hookline.request import RequestFacts, Slo
 from hookline_metrics import HistogramValue
 

@@ -6,7 +6,7 @@ import msgspec
 
 from hookline.cost import sum_of_costs
 from hookline.events import StepEvents, StepOutput
-from hookline.frontend.request_account import over
+from hookline.frontend.input_processor import over
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import Slo
 from hookline.stats.step_work import RankUse

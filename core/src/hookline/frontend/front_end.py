@@ -35,10 +35,9 @@ from hookline.frontend.client_request import ClientRequest, Deliver, seconds_unt
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.extension import Extend, FrontEndParts
 from hookline.frontend.foreign_outputs import audited, checked
-from hookline.frontend.input_processor import InputProcessor, check_types
+from hookline.frontend.input_processor import InputProcessor, check_types, completed
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
-from hookline.frontend.request_account import completed
 from hookline.frontend.request_ending import RequestEnding
 from hookline.frontend.router import EngineRouter
 from hookline.frontend.text_stream import make_text_streams

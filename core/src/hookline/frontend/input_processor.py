@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from typing import get_type_hints
+from typing import TYPE_CHECKING, get_type_hints
 
 import msgspec
 from msgspec import defstruct
@@ -10,18 +10,20 @@ from msgspec.structs import fields as fields_of
 
 from hookline.config.observers import ObserverConfig
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
-from hookline.frontend.request_account import completed
 from hookline.frontend.text_bounds import TextBounds
+from hookline.frontend.trace_context import span_ids
 from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
 from hookline.plugin_loading.logits_processors import refuse_what_needs, usual_missing
 from hookline.pooling import POOLING, refuse_embedding
-from hookline.request import GenerateRequest, RequestFacts
+from hookline.request import GenerateRequest, RequestFacts, Slo
 from hookline.request_part import PreparingFacts
 from hookline.sampling_params import SamplingParams
 from hookline.sampling_values import SamplingValues
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # gateways have none
+    from hookline.tokenizer import Tokenizer
 
 
 def _unchecked(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
@@ -53,7 +55,7 @@ class InputProcessor:
     """
 
     def __init__(
-        self, facts: EngineFacts, tokenizer: Tokenizer, config: ObserverConfig
+        self, facts: EngineFacts, tokenizer: "Tokenizer", config: ObserverConfig
     ) -> None:
         """Checks for engines of one model.
 
@@ -192,6 +194,29 @@ class InputProcessor:
         if params.max_tokens is not None:
             return params
         return msgspec.structs.replace(params, max_tokens=room)
+
+
+def completed(facts: RequestFacts, config: ObserverConfig) -> RequestFacts:
+    """Returns facts with default objectives, and the ids of its span if it is traced.
+
+    Args:
+        facts: A request's facts.
+        config: The objectives of requests, and how many are traced.
+    """
+    slo = config.slo if facts.slo is None else over(facts.slo, config.slo)
+    trace_id, span_id = facts.trace_id, facts.span_id
+    if trace_id or facts.trace_context or config.trace_ratio:
+        trace_id, span_id = span_ids(facts, config.trace_ratio)
+    if (slo, trace_id, span_id) == (facts.slo, facts.trace_id, facts.span_id):
+        return facts
+    return msgspec.structs.replace(facts, slo=slo, trace_id=trace_id, span_id=span_id)
+
+
+def over(slo: Slo, base: Slo | None) -> Slo:
+    """Returns objectives, with those of `base` where these are None."""
+    limits = msgspec.structs.asdict(slo).items()
+    given = {name: limit for name, limit in limits if limit is not None}
+    return msgspec.structs.replace(base or Slo(), **given)
 
 
 def check_types(request: GenerateRequest) -> None:

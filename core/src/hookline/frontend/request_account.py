@@ -3,17 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
 from hookline.clock import NANOSECONDS
 from hookline.config.extensions import KV_TRANSFER
-from hookline.config.observers import ObserverConfig
 from hookline.events import Finished
 from hookline.finish_cause import FinishCause
 from hookline.frontend.timeline import ClockMapping, Timeline, seconds_between
-from hookline.frontend.trace_context import span_ids
 from hookline.outputs import RequestMetrics
-from hookline.request import GenerateRequest, RequestFacts, Slo
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstToken
 
@@ -196,26 +192,3 @@ def orphaned_request(event: Finished) -> FinishedRequest:
         output_tokens=event.output_tokens,
         is_orphaned=True,
     )
-
-
-def completed(facts: RequestFacts, config: ObserverConfig) -> RequestFacts:
-    """Returns facts with default objectives, and the ids of its span if it is traced.
-
-    Args:
-        facts: A request's facts.
-        config: The objectives of requests, and how many are traced.
-    """
-    slo = config.slo if facts.slo is None else over(facts.slo, config.slo)
-    trace_id, span_id = facts.trace_id, facts.span_id
-    if trace_id or facts.trace_context or config.trace_ratio:
-        trace_id, span_id = span_ids(facts, config.trace_ratio)
-    if (slo, trace_id, span_id) == (facts.slo, facts.trace_id, facts.span_id):
-        return facts
-    return msgspec.structs.replace(facts, slo=slo, trace_id=trace_id, span_id=span_id)
-
-
-def over(slo: Slo, base: Slo | None) -> Slo:
-    """Returns objectives, with those of `base` where these are None."""
-    limits = msgspec.structs.asdict(slo).items()
-    given = {name: limit for name, limit in limits if limit is not None}
-    return msgspec.structs.replace(base or Slo(), **given)

@@ -8,10 +8,14 @@ get a cap that is far above what texts have.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
+
+from tokenizers.pre_tokenizers import ByteLevel
 
 from hookline.exceptions import PromptTooLongError
-from hookline.tokenizer import Tokenizer, byte_level_alphabet
+
+if TYPE_CHECKING:  # gateways have none
+    from hookline.tokenizer import Tokenizer
 
 UNBOUNDED_FACTOR = 16
 """Multiple of the bound for tokenizers that may drop text."""
@@ -43,7 +47,7 @@ class TextBounds:
     bytes_per_token: int
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, max_model_len: int) -> "TextBounds":
+    def of(cls, tokenizer: "Tokenizer", max_model_len: int) -> "TextBounds":
         """Derives the bounds from a tokenizer."""
         each = bytes_per_token(tokenizer)
         most = max_model_len * each
@@ -62,7 +66,7 @@ class TextBounds:
             raise PromptTooLongError(least, self.max_model_len, is_minimum=True)
 
 
-def bytes_per_token(tokenizer: Tokenizer) -> int:
+def bytes_per_token(tokenizer: "Tokenizer") -> int:
     """Returns how many bytes of a text a token can stand for, at most.
 
     For tokenizers that may drop text it is a generous estimate.
@@ -135,7 +139,7 @@ def _keeping_model(whole: Part) -> bool:
     vocabulary = cast("Mapping[str, int]", model["vocab"])
     if model.get("byte_fallback"):
         return all(f"<0x{byte:02X}>" in vocabulary for byte in range(256))
-    has_bytes = all(char in vocabulary for char in byte_level_alphabet())
+    has_bytes = all(char in vocabulary for char in ByteLevel.alphabet())
     return has_bytes and _is_byte_level(whole)
 
 

@@ -60,7 +60,7 @@ async def exchanged(path: str) -> tuple[Answered, Client]:
     attachment.inbox.is_open = True
     middleware = Middleware(application, attachment)
     await middleware(client.scope, client.receive, client.send)
-    told = attachment.inbox.take()
+    told = attachment.inbox.pop()
     assert isinstance(told, Answered)
     assert not +attachment.in_flight
     return told, client
@@ -96,7 +96,7 @@ async def test_error_of_the_application_goes_on() -> None:
     with pytest.raises(ValueError, match="vLLM's own"):
         await Middleware(broken, attachment)(client.scope, client.receive, client.send)
 
-    told = attachment.inbox.take()
+    told = attachment.inbox.pop()
     assert isinstance(told, Answered)
     assert told.exchange.status == 500
 

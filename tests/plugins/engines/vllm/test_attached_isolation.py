@@ -82,8 +82,8 @@ def test_wraps_are_put_on_once() -> None:
 
     processor().add_request(EngineCoreRequest("a"), None)
 
-    assert attachment.inbox.take() is not None
-    assert attachment.inbox.take() is None
+    assert attachment.inbox.pop() is not None
+    assert attachment.inbox.pop() is None
 
 
 def test_request_of_another_shape_is_served() -> None:
@@ -100,7 +100,7 @@ def test_full_queue_drops_and_does_not_wait() -> None:
     """Its bound is that of our memory."""
     inbox = Inbox(bound=1)
     inbox.put(Refused(0, "nobody listens yet"))
-    assert inbox.take() is None
+    assert inbox.pop() is None
     inbox.is_open = True
     for _ in range(3):
         inbox.put(Refused(0, "full"))

@@ -91,8 +91,8 @@ class Attached:
 
     def hear(self) -> Heard:
         """Has loggers told of all that has happened."""
-        while (notice := self.attachment.inbox.take()) is not None:
-            self.front_end.take(notice)
+        while (notice := self.attachment.inbox.pop()) is not None:
+            self.front_end.handle(notice)
         self.front_end.tick({})
         return self.heard
 

@@ -93,8 +93,8 @@ class Attachment:
         with self._lock:
             if (telling := self._telling) is None:
                 return
-            while (notice := self.inbox.take()) is not None:
-                outcome = isolate(telling.front_end.take, notice)
+            while (notice := self.inbox.pop()) is not None:
+                outcome = isolate(telling.front_end.handle, notice)
                 if isinstance(outcome, Failure):
                     complain(type(notice).__name__, outcome)
             if self._missed != self.inbox.dropped:

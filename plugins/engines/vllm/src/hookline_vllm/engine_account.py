@@ -86,7 +86,7 @@ class EngineAccount:
             evicted = () if scheduler is None else scheduler.kv_cache_eviction_events
             self._outputs(rounds, [_eviction(each) for each in evicted], at)
         elif iteration is not None:
-            sums = self._summed.take(iteration)
+            sums = self._summed.iteration(iteration)
             self._count(sums)
             self._tell(StepEvents(), at, REQUESTS, sums)
 

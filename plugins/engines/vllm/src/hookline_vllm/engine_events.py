@@ -56,7 +56,7 @@ class Rounds:
     received_at: int = 0
     _ends: list[tuple[list[Finished], int]] = field(default_factory=list)
 
-    def take(
+    def add(
         self, notice: Outputs, find: Callable[[str], RequestAccount | None]
     ) -> None:
         """Adds what outputs tell of requests; most have nothing but a token."""

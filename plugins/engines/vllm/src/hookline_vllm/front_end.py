@@ -60,7 +60,7 @@ class FrontEnd:
         self._untold: list[Outputs | AbortedIds] = []
         self._exchanges: list[HttpExchange] = []
 
-    def take(self, notice: Notice) -> None:
+    def handle(self, notice: Notice) -> None:
         """Takes one notice in."""
         self._clock.at = notice.at
         match notice:
@@ -167,7 +167,7 @@ class FrontEnd:
         rounds, find = Rounds(), partial(self._find, engine)
         for each in untold:
             if isinstance(each, Outputs):
-                rounds.take(each, find)
+                rounds.add(each, find)
         self._clock.at = notice.at
         engine.recorded(notice.scheduler, notice.iteration, rounds, notice.at)
         self._forget(rounds.ended)

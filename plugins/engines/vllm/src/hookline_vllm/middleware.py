@@ -50,7 +50,7 @@ class Middleware:
         exchange = _Exchange(scope, receive, send, tenant, self._attachment.in_flight)
         token = HTTP.set(exchange.facts)
         try:
-            await self._app(scope, exchange.receive, exchange.send)
+            await self._app(scope, exchange.receive, exchange.forward)
         finally:
             HTTP.reset(token)
             outcome = isolate(self._ended, exchange)
@@ -97,7 +97,7 @@ class _Exchange:
             self._received += len(message.get("body", b""))
         return message
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def forward(self, message: dict[str, Any]) -> None:
         before = now()
         await self._send(message)
         after = now()

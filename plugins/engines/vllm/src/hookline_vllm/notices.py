@@ -123,7 +123,7 @@ class Inbox:
         self.is_open = False
         self._notices.clear()
 
-    def take(self) -> Notice | None:
+    def pop(self) -> Notice | None:
         """Returns the oldest notice; None if there is none."""
         try:
             return self._notices.popleft()

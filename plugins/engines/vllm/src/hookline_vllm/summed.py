@@ -21,7 +21,7 @@ class SummedRequests:
         self.finished: MutableMapping[str, int] = {}
         self._last_id = 0
 
-    def take(self, told: IterationShape) -> IterationStats:
+    def iteration(self, told: IterationShape) -> IterationStats:
         """Returns the same statistics as Hookline's."""
         prompt = told.prompt_token_stats
         intervals: dict[float, int] = {}

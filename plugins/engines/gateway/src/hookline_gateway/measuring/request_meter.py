@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 
 from hookline.clock import NANOSECONDS
 from hookline.finish_cause import Aborted, Failed, FinishCause
-from hookline.frontend.request_account import completed
+from hookline.frontend.input_processor import completed
 from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest
 from hookline_gateway.asked import Asked
