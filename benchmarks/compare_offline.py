@@ -134,8 +134,8 @@ def hookline(work: dict[str, Any]) -> Generate:
 
 
 def vllm(work: dict[str, Any]) -> Generate:
-    from vllm import LLM, SamplingParams  # type: ignore[import-not-found]  # noqa: PLC0415
-    from vllm.sampling_params import (  # type: ignore[import-not-found]  # noqa: PLC0415
+    from vllm import LLM, SamplingParams  # noqa: PLC0415
+    from vllm.sampling_params import (  # noqa: PLC0415
         StructuredOutputsParams,
     )
 
