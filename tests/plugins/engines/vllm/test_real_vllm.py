@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.waiting import wait_until
 
 VENV = os.environ.get("HOOKLINE_VLLM_VENV", "")
@@ -27,6 +29,7 @@ pytestmark = [
     pytest.mark.skipif(not VENV, reason="only in `make test-vllm`"),
 ]
 MAX_TOKENS = 16
+START_SECONDS = 300.0
 HARM = """
 import threading
 from hookline import hookimpl
@@ -130,10 +133,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         )
     made = Server(port)
     try:
-        wait_until(
-            lambda: made.is_ready() or process.poll() is not None,
-            (folder / "log").read_text("utf-8", "replace")[-2000:],
-        )
+        patience = Deadline(START_SECONDS)
+        while not made.is_ready() and process.poll() is None and patience.is_ahead:
+            time.sleep(0.5)
         assert process.poll() is None, (folder / "log").read_text("utf-8", "replace")
         yield made
     finally:
