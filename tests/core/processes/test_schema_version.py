@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {61: "2a3f62aeb7883189d12863ee69a1025a742b5f271fbe5db88f194f5a5d8f32d9"}
+DIGESTS = {62: "129d0836d6cae53ad3ada3607e6a02ac5ae754e432799e58acb8892f058163b6"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 
