@@ -39,7 +39,7 @@ from hookline_bench.answer import Answer
 from hookline_bench.client import Backend, Client, Endpoint
 from hookline_bench.random_prompts import Prompt, PromptShape, id_prompts
 from hookline_pd_proxy.demo import HOST, DemoSettings
-from hookline_pd_proxy.roles import Role
+from hookline_pd_proxy.pools import Role
 from hookline_server.listening import bound_port, listen
 
 START_SECONDS = 120.0

@@ -2,9 +2,9 @@
 
     python benchmarks/gateway_overhead.py [--streams 64] [--seconds 5] [--rounds 5]
 
-The same upstream, in a process of its own, is asked directly and through the gateway in
-turn. Each of its events has the time when it was sent, on the machine's monotonic
-clock, so that a token's delay is measured without the upstream's own time.
+Clients send requests to the same upstream, a separate process, directly and through the
+gateway in turn. Each of its events has the time when it was sent, on the machine's
+monotonic clock, so that a token's delay is measured without the upstream's own time.
 """
 
 import argparse

@@ -29,7 +29,7 @@ from hookline_faults.storm import (
     Row,
     blow,
 )
-from hookline_pd_proxy.roles import Role
+from hookline_pd_proxy.pools import Role
 from hookline_testing.plugin_site import PluginSite
 
 PREFILL_SECONDS = 6.0

@@ -71,7 +71,7 @@ class Sums:
                 each.accumulator.create(values)
 
     def leave_out(self, names: Collection[str]) -> None:
-        """Shows all metrics but these, of which the source tells nothing."""
+        """Hides these metrics, because the source reports no values for them."""
         self.metrics = tuple(
             each for each in self._all if each.chosen.metric.name not in names
         )

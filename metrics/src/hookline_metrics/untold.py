@@ -1,6 +1,6 @@
-"""What an engine of another kind does not tell: a section of its facts.
+"""The metrics that an engine of another kind does not report: a section of its facts.
 
-Loggers leave it out, where a 0 would be wrong.
+Loggers leave them out, because a 0 would be wrong.
 """
 
 from collections.abc import Collection

@@ -20,6 +20,19 @@ RESPONSES_PATH = "/v1/responses"
 EMBEDDINGS_PATH = "/v1/embeddings"
 POOLING_PATH = "/pooling"
 
+COUNTED_PATHS = frozenset(
+    {
+        COMPLETIONS_PATH,
+        "/v1/chat/completions",
+        RESPONSES_PATH,
+        MESSAGES_PATH,
+        EMBEDDINGS_PATH,
+        POOLING_PATH,
+        "/invocations",
+    }
+)
+"""Paths whose requests the loggers count, of a server and of a gateway."""
+
 ANTHROPIC_TYPES = {
     401: "authentication_error",
     403: "permission_error",

@@ -17,12 +17,7 @@ from hookline_server.browser_guard import BROWSER_GUARD, SITE
 from hookline_server.context import ALLOWANCE_OF, ENGINE
 from hookline_server.deadlines import HEADER as TIMEOUT_HEADER
 from hookline_server.deadlines import Deadlines
-from hookline_server.dialects import (
-    EMBEDDINGS_PATH,
-    MESSAGES_PATH,
-    POOLING_PATH,
-    RESPONSES_PATH,
-)
+from hookline_server.dialects import COUNTED_PATHS
 from hookline_server.errors import ANSWERED, Answered, Handler, answer
 from hookline_server.request_identity import (
     IDENTITY,
@@ -31,19 +26,6 @@ from hookline_server.request_identity import (
     stranger_facts,
 )
 from hookline_server.tenant_names import cleaned
-
-COUNTED_PATHS = frozenset(
-    {
-        "/v1/completions",
-        "/v1/chat/completions",
-        RESPONSES_PATH,
-        MESSAGES_PATH,
-        EMBEDDINGS_PATH,
-        POOLING_PATH,
-        "/invocations",
-    }
-)
-"""Paths whose requests the observers count."""
 
 
 class Entrance:

@@ -12,7 +12,7 @@ from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.load import Load, read_load
 from hookline_pd_proxy.app import create_route
 from hookline_pd_proxy.numbers import Numbers
-from hookline_pd_proxy.roles import Role
+from hookline_pd_proxy.pools import Role
 from hookline_pd_proxy.settings import RouteSettings
 
 PATH = "/v1/completions"

@@ -100,8 +100,8 @@ class BoundTimes:
     def first_tokens(self, tokens: Sequence[FirstToken], at: int) -> None:
         """Takes the first tokens of a step that ended at `at`, ns.
 
-        The first ones after idle time tell how much of it a front end had a request:
-        it came so long before them.
+        The first one after idle time shows for how much of that time the front end had
+        the request already: time to first token minus the time since the step began.
         """
         if self._woke is None or not tokens:
             return

@@ -16,7 +16,7 @@ import aiohttp
 from hookline_faults.spoilt_line import SpoiltLine, Weather
 from hookline_gateway.upstreams.asking import UPSTREAM_ERRORS
 from hookline_pd_proxy.demo import HOST, Child
-from hookline_pd_proxy.roles import Role
+from hookline_pd_proxy.pools import Role
 from hookline_processes.python import python_command
 from hookline_server.cli.metrics_tools.page import PageSample, read_page
 from hookline_server.listening import listen

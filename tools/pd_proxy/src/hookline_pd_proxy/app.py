@@ -12,9 +12,8 @@ from hookline_gateway.upstreams.pool import Pool
 from hookline_gateway.upstreams.watch import look, watched
 from hookline_pd_proxy.instances_file import InstancesFile
 from hookline_pd_proxy.numbers import CONTENT_TYPE, Numbers
-from hookline_pd_proxy.pools import Pools
+from hookline_pd_proxy.pools import Pools, Role
 from hookline_pd_proxy.proxy import Proxy
-from hookline_pd_proxy.roles import Role
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_pd_proxy.tracing import Tracing
 from hookline_server.api_error import ApiError

@@ -13,7 +13,7 @@ from hookline import __version__
 from hookline.exceptions import ConfigError
 from hookline_pd_proxy.demo import HOST, SHARED_STORAGE, Demo, DemoSettings
 from hookline_pd_proxy.options import ROUTE_OPTIONS
-from hookline_pd_proxy.roles import Role
+from hookline_pd_proxy.pools import Role
 from hookline_pd_proxy.serving import serve_route
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_processes.addresses import LARGEST_PORT

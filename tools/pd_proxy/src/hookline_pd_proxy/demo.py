@@ -14,7 +14,7 @@ import aiohttp
 
 from hookline_gateway.upstreams.asking import UPSTREAM_ERRORS, new_session
 from hookline_pd_proxy.instance_ended import InstanceEndedError
-from hookline_pd_proxy.roles import Role
+from hookline_pd_proxy.pools import Role
 from hookline_pd_proxy.serving import serve_route
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_processes.python import python_command, python_environment

@@ -6,8 +6,7 @@ import msgspec
 
 from hookline.exceptions import ConfigError
 from hookline_gateway.upstreams.instance import Instance
-from hookline_pd_proxy.pools import Pools
-from hookline_pd_proxy.roles import Role
+from hookline_pd_proxy.pools import Pools, Role
 from hookline_pd_proxy.settings import FILE_OPTION, check_instances
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hookline_gateway.upstreams.instance import Instance
+from hookline_pd_proxy.pools import Role
 from hookline_pd_proxy.proxied_request import Plain
-from hookline_pd_proxy.roles import Role
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

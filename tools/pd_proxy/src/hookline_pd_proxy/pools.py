@@ -1,9 +1,17 @@
-"""The instances of both roles."""
+"""The two kinds of instances, and their pools."""
 
+from enum import StrEnum
 from typing import NamedTuple
 
 from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.pool import Pool
+
+
+class Role(StrEnum):
+    """The phase that an instance computes."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
 
 
 class Pools(NamedTuple):

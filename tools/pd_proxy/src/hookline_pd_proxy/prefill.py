@@ -19,8 +19,8 @@ from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.pool import Pool
 from hookline_pd_proxy.handover import Handover
 from hookline_pd_proxy.numbers import Fallback, Numbers
+from hookline_pd_proxy.pools import Role
 from hookline_pd_proxy.proxied_request import ProxiedRequest
-from hookline_pd_proxy.roles import Role
 from hookline_pd_proxy.settings import RouteSettings
 
 MOST_ANSWER_BYTES = 16 * 1024 * 1024

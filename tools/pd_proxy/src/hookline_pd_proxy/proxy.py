@@ -26,10 +26,9 @@ from hookline_gateway.upstreams.relay import (
 from hookline_pd_proxy.handover import Handover, Releases
 from hookline_pd_proxy.headers import request_headers
 from hookline_pd_proxy.numbers import Endpoint, Numbers, Outcome
-from hookline_pd_proxy.pools import Pools
+from hookline_pd_proxy.pools import Pools, Role
 from hookline_pd_proxy.prefill import Prefill
 from hookline_pd_proxy.proxied_request import ProxiedRequest
-from hookline_pd_proxy.roles import Role
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_pd_proxy.tracing import RouteSpan, Tracing
 from hookline_server.api_error import ApiError

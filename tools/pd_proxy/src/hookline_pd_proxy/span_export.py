@@ -14,7 +14,7 @@ from hookline_otel.phases import Phase
 from hookline_otel.resource import make_resource
 from hookline_otel.span_sender import HostSpanSender, SpanSender
 from hookline_otel.tracing import Pairs, Trace
-from hookline_pd_proxy.roles import Role
+from hookline_pd_proxy.pools import Role
 from hookline_pd_proxy.tracing import TRACED, FinishedSpan
 
 SERVICE = "hookline-route"

@@ -50,7 +50,7 @@ class HeldRequests:
         self.counts: Mapping[str, int] = EMPTY
 
     def watch(self, told: Callable[[int, int, str], None]) -> None:
-        """Calls `told(time, id, gate)` for a request held; on release, gate is ""."""
+        """Calls `told(time, id, gate)` per request held; gate is empty on release."""
         self._told = told
 
     def __len__(self) -> int:

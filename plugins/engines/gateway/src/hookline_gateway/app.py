@@ -10,7 +10,6 @@ from aiohttp import web
 from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.frontend.observation import Observers
-from hookline_gateway.asked import MEASURED_PATHS
 from hookline_gateway.gateway import Gateway
 from hookline_gateway.measuring.books import Books
 from hookline_gateway.models import look_at_models
@@ -22,6 +21,7 @@ from hookline_gateway.upstreams.watch import look, watched
 from hookline_server.auth.key import Scope
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.browser_guard import BrowserGuard
+from hookline_server.dialects import COUNTED_PATHS
 from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.health import live
 from hookline_server.http_meter import HttpMeter
@@ -100,7 +100,7 @@ def _add_routes(app: web.Application) -> None:
         app.router.add_get(path, _ready)
     app.router.add_get("/v1/models", _list_models)
     # They are named in the metrics of HTTP; all other paths are one.
-    for path in sorted(MEASURED_PATHS):
+    for path in sorted(COUNTED_PATHS):
         app.router.add_route("*", path, _forward)
     app.router.add_route("*", "/{path:.*}", _forward)
 

@@ -7,25 +7,6 @@ import msgspec
 from aiohttp import web
 
 from hookline.sampling_values import SamplingValues
-from hookline_server.dialects import (
-    EMBEDDINGS_PATH,
-    MESSAGES_PATH,
-    POOLING_PATH,
-    RESPONSES_PATH,
-)
-
-MEASURED_PATHS = frozenset(
-    {
-        "/v1/completions",
-        "/v1/chat/completions",
-        RESPONSES_PATH,
-        MESSAGES_PATH,
-        EMBEDDINGS_PATH,
-        POOLING_PATH,
-        "/invocations",
-    }
-)
-"""Paths whose requests the loggers count, as those of `hookline serve`."""
 
 _NONE = msgspec.Raw(b"null")
 

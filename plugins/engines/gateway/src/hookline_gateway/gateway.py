@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from aiohttp import web
 
 from hookline.frozen import EMPTY
-from hookline_gateway.asked import MEASURED_PATHS, Asked
+from hookline_gateway.asked import Asked
 from hookline_gateway.measuring.books import Books
 from hookline_gateway.measuring.request_meter import RequestMeter
 from hookline_gateway.models import merged_list, not_serving
@@ -17,6 +17,7 @@ from hookline_gateway.upstreams.open_requests import OpenRequests
 from hookline_gateway.upstreams.pool import Pool
 from hookline_gateway.upstreams.relay import Attempts, Relay, broken
 from hookline_server.api_error import ApiError
+from hookline_server.dialects import COUNTED_PATHS
 from hookline_server.handlers.common import json_response
 from hookline_server.handlers.health import Health
 from hookline_server.request_body import read_raw
@@ -47,7 +48,7 @@ class Gateway:
             self._name_tenant(request)
             body = await read_raw(request)
             asked = Asked.read(request, body)
-            if request.method != "POST" or request.path not in MEASURED_PATHS:
+            if request.method != "POST" or request.path not in COUNTED_PATHS:
                 attempts = self._attempts(asked, _nobody)
                 message = self._message(request, body)
                 return await self._relay(Relay(request, _unseen), attempts, message)
