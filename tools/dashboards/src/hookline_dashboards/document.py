@@ -1,37 +1,39 @@
-"""Renders docs/dashboards.md: panels, alerts and recorded series."""
+"""Renders docs/dashboards.md: how to use the dashboards, and what the alerts say."""
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hookline_dashboards.description import metrics_of
-from hookline_dashboards.expressions import Names
 from hookline_dashboards.grafana import uid
 from hookline_dashboards.panel import Row
 from hookline_dashboards.rows import NOT_SHOWN
-from hookline_dashboards.rule import Alert, Group, Recording
+from hookline_dashboards.rule import Alert, Group
 from hookline_dashboards.service_alerts import SLO_TARGET
-from hookline_metrics.metric import OWN_DIALECT, Metric
+from hookline_metrics.metric import OWN_DIALECT
 
 _HEAD = """\
-# Dashboard and alerts
+# Dashboards and alerts
 
-Generated from the metrics catalogue by `python -m hookline_dashboards`; do not edit by
-hand. Panels, rules and alerts are data in `tools/dashboards/src/hookline_dashboards/`.
+`python -m hookline_dashboards` generates this page from the metrics catalogue; do not
+edit it by hand. The panels, rules and alerts are data in
+`tools/dashboards/src/hookline_dashboards/`.
+
+`docker compose -f deploy/compose/compose.yml up` starts a server together with a
+Prometheus and a Grafana that have all of this.
 
 ## Prometheus
 
-[`deploy/prometheus/`](../deploy/prometheus/) has a configuration with all rules.
-Replace `localhost:8000` by your servers and start it:
+[`deploy/prometheus/`](../deploy/prometheus/) has a configuration with all rules. Put
+your servers in place of `localhost:8000` and start it:
 
 ```sh
 prometheus --config.file=deploy/prometheus/prometheus.yml
 ```
 
-In an existing Prometheus, add `recording_rules.yml` and `alert_rules.yml` to
+If you already run Prometheus, add `recording_rules.yml` and `alert_rules.yml` to
 `rule_files`, and scrape the servers in a job named `hookline`, which HooklineTargetDown
-expects; with API keys, set one with the scope `metrics` as `authorization`. The rules
-use the metric names of the dialect `hookline`, which is in the default of
-`--metrics-dialect`.
-This tests each alert, firing and not firing:
+expects. If the servers have API keys, give the job one with the scope `metrics` as
+`authorization`. The rules need the dialect `hookline`, which `--metrics-dialect`
+includes by default. This tests that each alert fires, and when it must not:
 
 ```sh
 promtool test rules deploy/prometheus/alert_tests.yml
@@ -39,63 +41,42 @@ promtool test rules deploy/prometheus/alert_tests.yml
 
 ### Native histograms
 
-Pages in Prometheus' protobuf format have each histogram also as a native one, with
-buckets that are at most 10 % wider than the one below. The compose file's Prometheus
-takes both:
+In Prometheus's protobuf format, the page has each histogram as a classic and as a
+native one, whose buckets are at most 10 % wider than the one below. The panels and
+rules read classic histograms, so let Prometheus store both, as the compose file does:
 
-| Prometheus | native | classic beside them, for the dashboards and rules |
+| Prometheus | native | and classic |
 |---|---|---|
 | 2.40 to 2.44 | `--enable-feature=native-histograms` | not possible |
-| 2.45 to 2.55 | the same | `scrape_classic_histograms: true` of the job |
-| 3.0 to 3.8 | the same | `always_scrape_classic_histograms: true` of the job |
-| 3.9 and newer | `scrape_native_histograms: true` of the job | the same |
+| 2.45 to 2.55 | the same | `scrape_classic_histograms: true` in the job |
+| 3.0 to 3.8 | the same | `always_scrape_classic_histograms: true` in the job |
+| 3.9 and newer | `scrape_native_histograms: true` in the job | the same |
 
-A Prometheus that takes native histograms alone has no series with `_bucket`, `_count`
-and `_sum`, which the panels and rules read. Where that cannot be set,
-`--prometheus-native-histogram-bucket-factor 1` leaves them out of the page. Queries of
-native histograms need no `le`:
+In the Helm chart, `serviceMonitor.scrapeNativeHistograms` and
+`serviceMonitor.scrapeClassicHistograms` do this for Prometheus's operator.
+
+A Prometheus that stores native histograms alone has no `_bucket`, `_count` and `_sum`.
+Where you cannot change that, start the servers with
+`--prometheus-native-histogram-bucket-factor 1`, which turns native histograms off.
+Queries of native histograms need no `le`:
 
 ```promql
 histogram_quantile(0.99, sum(rate(hookline_time_to_first_token_seconds[5m])))
 ```
 
-With Prometheus's operator, `serviceMonitor.scrapeNativeHistograms` and
-`serviceMonitor.scrapeClassicHistograms` of the Helm chart say the same.
-
 ## Grafana
 
-Dashboards, New, Import:
-[`deploy/grafana/hookline.json`](../deploy/grafana/hookline.json). It needs Grafana 11
-or newer and a Prometheus data source with the scrape interval of Prometheus's
-configuration, as all rates are over `$__rate_interval`. The variables at the top select
-models, servers and engines. Collapsed rows send no queries until they are expanded.
+Import [`deploy/grafana/hookline.json`](../deploy/grafana/hookline.json) (Dashboards,
+New, Import). It needs Grafana 11 or newer, and a Prometheus data source that is
+configured with Prometheus's scrape interval, because all rates are over
+`$__rate_interval`. The variables at the top select models, servers and engines.
+Collapsed rows send no queries until they are expanded.
 
-Blue lines mark deploys: an engine began to run a version, kernels (`isa`) or
-configuration (`config_hash`) that it did not run in the hour before. The links of a
-panel lead to the panels that explain it.
+Each panel's description says what its metrics mean and which option they need; its
+links lead to the panels that explain it. Blue lines mark deploys: an engine began to
+run a version, kernels (`isa`) or configuration (`config_hash`) that it had not run in
+the hour before.
 
-Servers without the dialect `hookline` (`--metrics-dialect`) have the dashboards
-[below](#other-dialects), which mark no deploys.
-
-`docker compose -f deploy/compose/compose.yml up` starts a server with a Prometheus and
-a Grafana that have all of this.
-
-## Kubernetes
-
-[`deploy/helm/hookline/`](../deploy/helm/hookline/) is a Helm chart: servers with
-probes, a Service, an autoscaler on saturation, and, for Prometheus's operator and
-Grafana's chart, a ServiceMonitor, the rules and the dashboards. The image is that of
-`deploy/compose/Dockerfile`, in a registry of yours:
-
-```sh
-helm install demo deploy/helm/hookline \\
-    --set image.repository=registry.example/hookline \\
-    --set serviceMonitor.enabled=true,prometheusRule.enabled=true \\
-    --set dashboards.enabled=true
-```
-
-[`values.yaml`](../deploy/helm/hookline/values.yaml) explains each value; `config` has
-the options of `hookline serve`, and API keys are in a Secret that `apiKeys` names.
 """
 
 _ALERTS = f"""\
@@ -105,58 +86,56 @@ the label `severity`: critical immediately, warning within the working day.
 """
 
 _OTHERS = """\
-Their dashboards have those of these panels whose numbers the dialect has:
+Servers without the dialect `hookline` (`--metrics-dialect`) have dashboards of their
+own, with the panels for which the dialect has the numbers, and without deploys:
 """
 
-_RECORDED = """\
-Their expressions are in
-[`recording_rules.yml`](../deploy/prometheus/recording_rules.yml).
+_NOT_SHOWN = """\
+These metrics have no panel:
+"""
+
+_KUBERNETES = """\
+## Kubernetes
+
+[`deploy/helm/hookline/`](../deploy/helm/hookline/) is a Helm chart with servers and
+their probes, a Service, and an autoscaler that follows the saturation. For Prometheus's
+operator and Grafana's chart it adds a ServiceMonitor, the rules and the dashboards. The
+image is that of `deploy/compose/Dockerfile`, in your own registry:
+
+```sh
+helm install demo deploy/helm/hookline \\
+    --set image.repository=registry.example/hookline \\
+    --set serviceMonitor.enabled=true,prometheusRule.enabled=true \\
+    --set dashboards.enabled=true
+```
+
+[`values.yaml`](../deploy/helm/hookline/values.yaml) explains each value; `config` takes
+the options of `hookline serve`, and `apiKeys` names the Secret with the API keys.
 """
 
 
-def document(
-    rows: Mapping[str, Sequence[Row]],
-    names: Mapping[str, Names],
-    groups: Iterable[Group],
-) -> str:
-    """Returns the page as Markdown, from rows and names by dialect."""
+def document(rows: Mapping[str, Sequence[Row]], groups: Iterable[Group]) -> str:
+    """Returns the page as Markdown, from rows by dialect and the groups of alerts."""
     rules = [rule for group in groups for rule in group.rules]
     alerts = [rule for rule in rules if isinstance(rule, Alert)]
-    recordings = [rule for rule in rules if isinstance(rule, Recording)]
-    lines = [_HEAD, "## Panels", ""]
-    for row in rows[OWN_DIALECT]:
-        lines.extend(_row(row, names[OWN_DIALECT]))
-    lines.extend(("### Other dialects", "", _OTHERS))
-    lines.extend(map(_dialect, sorted(rows.keys() - {OWN_DIALECT})))
-    lines.append("")
-    lines.extend(("### Metrics without a panel", ""))
+    lines = [_HEAD + _listed(rows[OWN_DIALECT]), "", _NOT_SHOWN]
     lines.extend(f"- `{name}`: {reason}" for name, reason in NOT_SHOWN.items())
-    lines.extend(("", "## Alerts", "", _ALERTS))
+    lines.extend(("", _OTHERS))
+    lines.extend(map(_dialect, sorted(rows.keys() - {OWN_DIALECT})))
+    lines.extend(("", _KUBERNETES, "## Alerts", "", _ALERTS))
     for alert in alerts:
         lines.extend(_alert(alert))
-    lines.extend(("## Recorded series", "", _RECORDED))
-    lines.extend(f"- `{rule.name}`" for rule in recordings)
-    return "\n".join((*lines, ""))
+    return "\n".join(lines)
 
 
-def _row(row: Row, names: Names) -> Iterator[str]:
-    yield from (f"### {row.title}", "")
-    for panel in row.panels:
-        metrics = ", ".join(map(_metric, metrics_of(panel, names)))
-        yield f"- {panel.title}: {metrics}"
-    yield ""
+def _listed(rows: Iterable[Row]) -> str:
+    counted = ", ".join(f"{row.title} ({len(row.panels)})" for row in rows)
+    return textwrap.fill(f"The rows, and how many panels each has: {counted}.", 88)
 
 
 def _dialect(dialect: str) -> str:
     path = f"deploy/grafana/{uid(dialect)}.json"
     return f"- [`{path}`](../{path})"
-
-
-def _metric(metric: Metric) -> str:
-    name = f"`{metric.exposed(metric.name)}`"
-    if metric.feature is None:
-        return name
-    return f"{name} (with `--{metric.feature}`{metric.feature.note})"
 
 
 def _alert(alert: Alert) -> Iterator[str]:
