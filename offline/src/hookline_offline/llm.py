@@ -19,6 +19,7 @@ from hookline.exceptions import (
     ConfigError,
     EngineDeadError,
     HooklineError,
+    PromptTooLongError,
 )
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.client_request import ClientRequest, Delivery
@@ -116,8 +117,9 @@ class LLM:
         Args:
             prompts: One prompt or a list of prompts, each text, a list of token ids,
                 or a dictionary with `prompt` or `prompt_token_ids`.
-            sampling_params: For all prompts, or one per prompt; None uses the
-                defaults of `SamplingParams`.
+            sampling_params: For all prompts, or one per prompt; None uses
+                `get_default_sampling_params`, with fewer tokens where they would not
+                fit.
             facts: Client id, tenant, priority and the like; for all prompts, or one
                 per prompt.
             use_tqdm: Whether to show a progress bar on standard error.
@@ -127,12 +129,16 @@ class LLM:
             EngineDeadError: The engine died.
         """
         parsed = parse_prompts(prompts)
+        is_silent = sampling_params is None
         params = per_prompt(
-            "sampling_params", sampling_params, SamplingParams, len(parsed)
+            "sampling_params",
+            self.get_default_sampling_params() if is_silent else sampling_params,
+            SamplingParams,
+            len(parsed),
         )
         each_facts = per_prompt("facts", facts, RequestFacts, len(parsed))
         prepared = [
-            self._prepare(prompt, one, who)
+            self._prepare(prompt, one, who, may_be_shorter=is_silent)
             for prompt, one, who in zip(parsed, params, each_facts, strict=True)
         ]
         return self._run(parsed, prepared, use_tqdm=use_tqdm)
@@ -217,6 +223,15 @@ class LLM:
 
     encode = embed
     """vLLM's name of the method for all tasks of pooling."""
+
+    def get_default_sampling_params(self) -> SamplingParams:
+        """Returns the sampling that the model's makers, or options, recommend.
+
+        They come from its `generation_config.json` and the options
+        `generation_config` and `override_generation_config`.
+        """
+        values = self._front_end.facts.model.sampling.values
+        return SamplingParams(**values)  # type: ignore[arg-type]
 
     def get_tokenizer(self) -> PreTrainedTokenizerBase:
         """Returns the model's `transformers` tokenizer."""
@@ -320,14 +335,22 @@ class LLM:
         params: SamplingParams,
         facts: RequestFacts,
         pooling: PoolingParams | None = None,
+        *,
+        may_be_shorter: bool = False,
     ) -> GenerateRequest:
-        return self._front_end.prepare(
+        prepare = partial(
+            self._front_end.prepare,
             prompt.content,
-            params,
             facts=in_callers_span(facts),
             cache_salt=prompt.cache_salt,
             pooling=pooling,
         )
+        try:
+            return prepare(params)
+        except PromptTooLongError:
+            if not may_be_shorter:
+                raise
+            return prepare(msgspec.structs.replace(params, max_tokens=None))
 
     def _run(
         self,

@@ -123,7 +123,11 @@ class RequestAdmission(Generic[Body]):
         words: tuple[tuple[int, ...], ...] = ()
         if params.bad_words:
             words = await engine.texts.encode_words(params.bad_words, client)
-        most = engine.facts.model.max_model_len
+        model = engine.facts.model
+        bound = fitting(params, model.sampling.most_tokens or 0)
+        if bound is not params and not may_be_shorter:
+            ignored_of(self.request).add("limit", "max_tokens")
+        params, most = bound, model.max_model_len
         policy = self.request.app[SETTINGS].max_tokens_policy or policy
         clamps = may_be_shorter or policy is MaxTokensPolicy.CLAMP
         sections: dict[str, object] = {}

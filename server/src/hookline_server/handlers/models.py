@@ -30,4 +30,5 @@ def _card(request: web.Request) -> ModelCard:
         created=request.app[STARTED],
         root=engine.model,
         max_model_len=facts.model.max_model_len,
+        default_sampling_params=dict(facts.model.sampling.values),
     )

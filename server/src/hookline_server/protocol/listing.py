@@ -6,7 +6,11 @@ import msgspec
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A served model."""
+    """A served model.
+
+    Attributes:
+        default_sampling_params: What requests get where they are silent.
+    """
 
     id: str
     object: Literal["model"] = "model"
@@ -14,6 +18,7 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     owned_by: str = "hookline"
     root: str
     max_model_len: int
+    default_sampling_params: dict[str, int | float] = {}
 
 
 class ModelList(msgspec.Struct, frozen=True, kw_only=True):
