@@ -19,7 +19,6 @@ from hookline.exceptions import (
     ConfigError,
     EngineDeadError,
     HooklineError,
-    PromptTooLongError,
 )
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.client_request import ClientRequest, Delivery
@@ -36,8 +35,8 @@ from hookline.step import SleepLevel
 from hookline.tokenizer import ChatMessage
 from hookline_metrics import Family, Recorder
 from hookline_metrics.transfer_calls import TierReset, reset_command, tiers_of
-from hookline_offline.caller_trace import in_callers_span
 from hookline_offline.pooling_output import PoolingRequestOutput, pooling_output
+from hookline_offline.preparing import prepare
 from hookline_offline.prompts import (
     ParsedPrompt,
     Prompt,
@@ -138,7 +137,7 @@ class LLM:
         )
         each_facts = per_prompt("facts", facts, RequestFacts, len(parsed))
         prepared = [
-            self._prepare(prompt, one, who, may_be_shorter=is_silent)
+            prepare(self._front_end, prompt, one, who, may_be_shorter=is_silent)
             for prompt, one, who in zip(parsed, params, each_facts, strict=True)
         ]
         return self._run(parsed, prepared, use_tqdm=use_tqdm)
@@ -215,7 +214,7 @@ class LLM:
             msgspec.structs.replace(who, operation="embeddings") for who in named
         ]
         prepared = [
-            self._prepare(prompt, NO_SAMPLING, who, one)
+            prepare(self._front_end, prompt, NO_SAMPLING, who, one)
             for prompt, one, who in zip(parsed, params, each_facts, strict=True)
         ]
         outputs = self._run(parsed, prepared, use_tqdm=use_tqdm)
@@ -328,29 +327,6 @@ class LLM:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _prepare(
-        self,
-        prompt: ParsedPrompt,
-        params: SamplingParams,
-        facts: RequestFacts,
-        pooling: PoolingParams | None = None,
-        *,
-        may_be_shorter: bool = False,
-    ) -> GenerateRequest:
-        prepare = partial(
-            self._front_end.prepare,
-            prompt.content,
-            facts=in_callers_span(facts),
-            cache_salt=prompt.cache_salt,
-            pooling=pooling,
-        )
-        try:
-            return prepare(params)
-        except PromptTooLongError:
-            if not may_be_shorter:
-                raise
-            return prepare(msgspec.structs.replace(params, max_tokens=None))
 
     def _run(
         self,

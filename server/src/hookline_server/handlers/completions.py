@@ -56,9 +56,8 @@ async def completions(request: web.Request) -> web.StreamResponse:
     """Generates completions of each prompt."""
     admission = await admit(request, CompletionRequest, check)
     engine, body, model = admission.engine, admission.body, admission.engine.facts.model
-    max_tokens = body.max_tokens
-    if max_tokens is None:
-        max_tokens = int(model.sampling.values.get("max_tokens", DEFAULT_MAX_TOKENS))
+    silent = int(model.sampling.values.get("max_tokens", DEFAULT_MAX_TOKENS))
+    max_tokens = silent if body.max_tokens is None else body.max_tokens
     # An echo may be alone, but the engine generates at least one token.
     max_tokens = max(max_tokens, int(bool(body.echo)))
     most_tokens = None

@@ -3,13 +3,15 @@
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     """A served model.
 
     Attributes:
-        default_sampling_params: What requests get where they are silent.
+        default_sampling_params: What requests get where they are silent; absent if
+            nothing sets any.
     """
 
     id: str
@@ -18,7 +20,7 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     owned_by: str = "hookline"
     root: str
     max_model_len: int
-    default_sampling_params: dict[str, int | float] = {}
+    default_sampling_params: dict[str, int | float] | UnsetType = UNSET
 
 
 class ModelList(msgspec.Struct, frozen=True, kw_only=True):
