@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from hookline.request import FinishReason
-from hookline.sampling_defaults import NO_DEFAULTS
 from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import NO_DEFAULTS
 from hookline_pooling.facts import PoolingFacts
 from hookline_pooling.pooling import PoolingType
 from hookline_server.protocol.chat import ChatRequest

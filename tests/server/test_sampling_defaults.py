@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hookline.sampling_defaults import SamplingDefaults
 from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingDefaults
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
 HELLO = [{"role": "user", "content": "Hi"}]

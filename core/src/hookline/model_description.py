@@ -13,7 +13,7 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.moved_modules import moved_name
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import MODEL
-from hookline.sampling_defaults import NO_DEFAULTS, SamplingDefaults
+from hookline.sampling_values import NO_DEFAULTS, SamplingDefaults
 from hookline_processes.model_files import (
     LFS_POINTER,
     LFS_REASON,

@@ -13,8 +13,7 @@ from msgspec import structs
 
 from hookline.finish_cause import FinishCause
 from hookline.request import TokenLogprobs
-from hookline.sampling_defaults import NO_DEFAULTS, SamplingDefaults
-from hookline.sampling_values import SamplingValues
+from hookline.sampling_values import NO_DEFAULTS, SamplingDefaults, SamplingValues
 from hookline.sections import Sections
 from hookline.stats.step_work import (
     NO_EXECUTION,

@@ -13,8 +13,8 @@ from hookline.config.model import ModelConfig
 from hookline.exceptions import ConfigError, ModelLoadError, RequestError
 from hookline.frozen import frozen_map
 from hookline.model_description import read_object
-from hookline.sampling_defaults import SamplingDefaults
 from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingDefaults
 from hookline_description.sizes import short
 
 GENERATION_FILE = "generation_config.json"

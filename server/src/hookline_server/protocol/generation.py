@@ -13,8 +13,8 @@ from hookline.request_limits import (
     check_token_lists,
     check_words,
 )
-from hookline.sampling_defaults import SamplingDefaults
 from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingDefaults
 from hookline_server.protocol.extra_args import check_extra_args
 from hookline_server.protocol.parameter_types import (
     HIGHEST_TEMPERATURE,

@@ -12,7 +12,7 @@ from hookline.payloads import (
     StateChanged,
     StepFinished,
 )
-from hookline.sampling_defaults import SamplingDefaults
+from hookline.sampling_values import SamplingDefaults
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_logging.window import EngineWindow

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from aiohttp import web
 
 from hookline import __version__
-from hookline.sampling_defaults import SamplingDefaults
+from hookline.sampling_values import SamplingDefaults
 from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.context import ENGINE, SETTINGS
