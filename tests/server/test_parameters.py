@@ -11,15 +11,13 @@ import msgspec
 import pytest
 
 from hookline.request import FinishReason
+from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import NO_DEFAULTS
 from hookline_pooling.facts import PoolingFacts
 from hookline_pooling.pooling import PoolingType
 from hookline_server.protocol.chat import ChatRequest
 from hookline_server.protocol.completion import CompletionRequest
-from hookline_server.protocol.generation import (
-    DEFAULTS,
-    GenerationRequest,
-    sampling_params,
-)
+from hookline_server.protocol.generation import GenerationRequest, sampling_params
 from hookline_server.protocol.responses_request import (
     ResponsesRequest,
     generation_request,
@@ -29,6 +27,7 @@ from hookline_testing.described_api import event_data
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api_parameters.md").read_text("utf-8")
+DEFAULTS = SamplingParams(max_tokens=None)
 HELLO = [{"role": "user", "content": "Hi"}]
 PATHS = {
     "completions": "/v1/completions",
@@ -122,7 +121,7 @@ def test_parameters_reach_the_engine(endpoint: str, name: str) -> None:
     def read(value: object) -> object:
         data = json.dumps({**BODIES[endpoint], name: value}).encode()
         request = decode(data, KINDS[endpoint])
-        params = sampling_params(request, max_tokens=request.max_tokens)
+        params = sampling_params(request, NO_DEFAULTS, max_tokens=request.max_tokens)
         return getattr(params, name)
 
     assert read(given) == expected
@@ -142,7 +141,8 @@ def test_parameters_of_responses_reach_the_engine(name: str) -> None:
     def read(value: object) -> object:
         body = json.dumps({**BODIES["responses"], name: value}).encode()
         request = generation_request(decode(body, ResponsesRequest))
-        return getattr(sampling_params(request, max_tokens=None), name)
+        params = sampling_params(request, NO_DEFAULTS, max_tokens=None)
+        return getattr(params, name)
 
     assert read(given) == expected
     assert read(None) == getattr(DEFAULTS, name)

@@ -13,6 +13,7 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.moved_modules import moved_name
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import MODEL
+from hookline.sampling_values import NO_DEFAULTS, SamplingDefaults
 from hookline_processes.model_files import (
     LFS_POINTER,
     LFS_REASON,
@@ -34,6 +35,7 @@ class ModelDescription:
         eos_token_ids: Tokens that end its texts.
         default_max_model_len: Context length that is served unless one is configured.
         length_source: What its maximum follows from, in one clause.
+        sampling: What requests get where they are silent.
     """
 
     folder: Path
@@ -43,6 +45,7 @@ class ModelDescription:
     eos_token_ids: tuple[int, ...]
     default_max_model_len: int
     length_source: str
+    sampling: SamplingDefaults = NO_DEFAULTS
 
     def max_model_len(self, configured: int | None) -> int:
         """Returns the context length to serve, in tokens.

@@ -18,7 +18,6 @@ from hookline.events import (
     StepRecord,
     VerifiedDrafts,
 )
-from hookline.former_fields import former_fields
 from hookline.front_end_parts import FrontEndPart
 from hookline.logged_record import LoggedRecord
 from hookline.moved_modules import moved_name
@@ -31,6 +30,7 @@ from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline.stats.step_work import Execution, StepWork
 from hookline.step import ModelShape
 from hookline_registry import LaneStats
+from hookline_registry.former_fields import former_fields
 
 # Only loggers of others read these, so the types themselves do not know them.
 former_fields(

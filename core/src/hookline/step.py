@@ -13,7 +13,7 @@ from msgspec import structs
 
 from hookline.finish_cause import FinishCause
 from hookline.request import TokenLogprobs
-from hookline.sampling_values import SamplingValues
+from hookline.sampling_values import NO_DEFAULTS, SamplingDefaults, SamplingValues
 from hookline.sections import Sections
 from hookline.stats.step_work import (
     NO_EXECUTION,
@@ -74,6 +74,7 @@ class ModelShape:
             `mla_attention` for latents.
         sliding_window: Maximum number of tokens that layers with a sliding window
             attend to; None without such layers. The cache keeps all tokens.
+        sampling: What requests get where they are silent.
         rank_sections: What extensions tell of each rank, by rank.
     """
 
@@ -89,6 +90,7 @@ class ModelShape:
     isa: str = ""
     kv_cache_spec_kind: str = "full_attention"
     sliding_window: int | None = None
+    sampling: SamplingDefaults = NO_DEFAULTS
     rank_sections: tuple[Sections, ...] = ()
 
 

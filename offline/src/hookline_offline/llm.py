@@ -35,8 +35,8 @@ from hookline.step import SleepLevel
 from hookline.tokenizer import ChatMessage
 from hookline_metrics import Family, Recorder
 from hookline_metrics.transfer_calls import TierReset, reset_command, tiers_of
-from hookline_offline.caller_trace import in_callers_span
 from hookline_offline.pooling_output import PoolingRequestOutput, pooling_output
+from hookline_offline.preparing import prepare
 from hookline_offline.prompts import (
     ParsedPrompt,
     Prompt,
@@ -116,8 +116,9 @@ class LLM:
         Args:
             prompts: One prompt or a list of prompts, each text, a list of token ids,
                 or a dictionary with `prompt` or `prompt_token_ids`.
-            sampling_params: For all prompts, or one per prompt; None uses the
-                defaults of `SamplingParams`.
+            sampling_params: For all prompts, or one per prompt; None uses
+                `get_default_sampling_params`, with fewer tokens where they would not
+                fit.
             facts: Client id, tenant, priority and the like; for all prompts, or one
                 per prompt.
             use_tqdm: Whether to show a progress bar on standard error.
@@ -127,12 +128,16 @@ class LLM:
             EngineDeadError: The engine died.
         """
         parsed = parse_prompts(prompts)
+        is_silent = sampling_params is None
         params = per_prompt(
-            "sampling_params", sampling_params, SamplingParams, len(parsed)
+            "sampling_params",
+            self.get_default_sampling_params() if is_silent else sampling_params,
+            SamplingParams,
+            len(parsed),
         )
         each_facts = per_prompt("facts", facts, RequestFacts, len(parsed))
         prepared = [
-            self._prepare(prompt, one, who)
+            prepare(self._front_end, prompt, one, who, may_be_shorter=is_silent)
             for prompt, one, who in zip(parsed, params, each_facts, strict=True)
         ]
         return self._run(parsed, prepared, use_tqdm=use_tqdm)
@@ -209,7 +214,7 @@ class LLM:
             msgspec.structs.replace(who, operation="embeddings") for who in named
         ]
         prepared = [
-            self._prepare(prompt, NO_SAMPLING, who, one)
+            prepare(self._front_end, prompt, NO_SAMPLING, who, one)
             for prompt, one, who in zip(parsed, params, each_facts, strict=True)
         ]
         outputs = self._run(parsed, prepared, use_tqdm=use_tqdm)
@@ -217,6 +222,15 @@ class LLM:
 
     encode = embed
     """vLLM's name of the method for all tasks of pooling."""
+
+    def get_default_sampling_params(self) -> SamplingParams:
+        """Returns the sampling that the model's makers, or options, recommend.
+
+        They come from its `generation_config.json` and the options
+        `generation_config` and `override_generation_config`.
+        """
+        values = self._front_end.facts.model.sampling.values
+        return SamplingParams(**values)  # type: ignore[arg-type]
 
     def get_tokenizer(self) -> PreTrainedTokenizerBase:
         """Returns the model's `transformers` tokenizer."""
@@ -313,21 +327,6 @@ class LLM:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _prepare(
-        self,
-        prompt: ParsedPrompt,
-        params: SamplingParams,
-        facts: RequestFacts,
-        pooling: PoolingParams | None = None,
-    ) -> GenerateRequest:
-        return self._front_end.prepare(
-            prompt.content,
-            params,
-            facts=in_callers_span(facts),
-            cache_salt=prompt.cache_salt,
-            pooling=pooling,
-        )
 
     def _run(
         self,

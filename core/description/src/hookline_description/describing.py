@@ -9,10 +9,14 @@ from hookline.exceptions import ModelLoadError
 from hookline.model_description import ModelDescription, find_folder, read_object
 from hookline_description.context_length import ContextLength, context_length
 from hookline_description.end_tokens import EndTokens, end_tokens
+from hookline_description.sampling_defaults import (
+    GENERATION_FILE,
+    ReadDefaults,
+    read_generation,
+    sampling_defaults,
+)
 from hookline_description.sizes import check_sizes, is_length
 from hookline_description.tokenizer_files import TokenizerFacts, read_tokenizer
-
-GENERATION_FILE = "generation_config.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +27,7 @@ class ReadDescription:
         description: What engines need.
         config: The contents of `config.json`.
         generation: The contents of `generation_config.json`; empty without the file.
+        sampling: What requests get where they are silent.
         end_tokens: What ends texts, and which files say so.
         context: The context's length, and the rotary embeddings.
         tokenizer: What the tokenizer's files say.
@@ -31,6 +36,7 @@ class ReadDescription:
     description: ModelDescription
     config: Mapping[str, object]
     generation: Mapping[str, object]
+    sampling: ReadDefaults
     end_tokens: EndTokens
     context: ContextLength
     tokenizer: TokenizerFacts
@@ -41,7 +47,7 @@ class ReadDescription:
         Args:
             max_model_len: The configured context length.
         """
-        found = list(self.end_tokens.warnings)
+        found = [*self.end_tokens.warnings, *self.sampling.warnings]
         context = self.context
         if max_model_len is None and context.default < context.most:
             kind = next(each.kind for each in context.ropes if each.has_short_form)
@@ -65,9 +71,7 @@ def read_description(config: ModelConfig) -> ReadDescription:
     inner = text if isinstance(text, dict) else whole
     architectures = whole.get("architectures")
     names = architectures if isinstance(architectures, list) else []
-    generation: dict[str, object] = {}
-    if (folder / GENERATION_FILE).is_file():
-        generation = read_object(name, folder / GENERATION_FILE)
+    generation = read_generation(config, folder)
     tokenizer = read_tokenizer(name, Path(config.tokenizer or folder))
     vocab_size = inner.get("vocab_size")
     if not is_length(vocab_size):
@@ -77,6 +81,7 @@ def read_description(config: ModelConfig) -> ReadDescription:
     if inner is not whole:
         parts.append(("config.json's text_config", inner))
     ends = end_tokens(name, parts, tokenizer, vocab_size)
+    sampling = sampling_defaults(config, generation)
     check_sizes(name, whole)
     check_sizes(name, inner)
     return ReadDescription(
@@ -88,9 +93,11 @@ def read_description(config: ModelConfig) -> ReadDescription:
             eos_token_ids=ends.ids,
             default_max_model_len=context.default,
             length_source=context.source,
+            sampling=sampling.sampling,
         ),
         config=whole,
         generation=generation,
+        sampling=sampling,
         end_tokens=ends,
         context=context,
         tokenizer=tokenizer,

@@ -99,6 +99,19 @@ class ModelConfig:
         "Sentence Transformers.",
         default=Runner.AUTO,
     )
+    generation_config: str = option(
+        "Where requests that are silent get their sampling from: auto is the model's "
+        "generation_config.json, vllm no file, or a folder with such a file.",
+        default="auto",
+        metavar="auto|vllm|FOLDER",
+    )
+    override_generation_config: dict[str, object] = option(
+        'Values that take the place of that file\'s, such as {"temperature": 0.5}.',
+        default_factory=dict,
+        metavar="JSON",
+        shown_default="none",
+        read_mapping=dict,
+    )
     convert: Convert = option(
         "embed lets a model that generates embed as well; auto and none do not.",
         default=Convert.AUTO,

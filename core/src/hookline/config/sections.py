@@ -17,28 +17,16 @@ if TYPE_CHECKING:  # which has sections
     from hookline.config.engine import EngineConfig
 
 _SECTIONS = {
-    "autoscale": ("cluster", "hookline-cluster"),
-    "data-parallel-": ("cluster", "hookline-cluster"),
-    "engine-restart": ("supervision", "hookline-process-engine"),
-    "exclude-metrics": ("metrics", "hookline-metrics"),
-    "histogram-buckets": ("metrics", "hookline-metrics"),
-    "flight-recorder-": ("recording", "hookline-recording"),
-    "include-metrics": ("metrics", "hookline-metrics"),
-    "kv-events-config": ("kv_events", "hookline-kv-events"),
-    "load-balancing": ("cluster", "hookline-cluster"),
-    "max-tenants": ("metrics", "hookline-metrics"),
-    "metrics-": ("metrics", "hookline-metrics"),
-    "on-engine-stall": ("supervision", "hookline-process-engine"),
-    "ray-address": ("cluster", "hookline-cluster"),
-    "show-hidden-metrics-": ("metrics", "hookline-metrics"),
-    "record": ("recording", "hookline-recording"),
-    "simulated-": ("simulated", "hookline-simulated"),
-    "stall-seconds": ("recording", "hookline-recording"),
-    "serve-while-compiling": ("background_compiling", "hookline-background-compiling"),
-    "step-timeout": ("supervision", "hookline-process-engine"),
-    "tenant": ("metrics", "hookline-metrics"),
+    "background-compiling": "serve-while-compiling",
+    "cluster": "autoscale data-parallel- load-balancing ray-address",
+    "kv-events": "kv-events-config",
+    "metrics": "exclude-metrics histogram-buckets include-metrics max-tenants metrics- "
+    "show-hidden-metrics- tenant",
+    "process-engine": "engine-restart on-engine-stall step-timeout",
+    "recording": "flight-recorder- record stall-seconds",
+    "simulated": "simulated-",
 }
-"""Our sections and their distributions, by the beginnings of their options' flags."""
+"""The beginnings of our sections' flags, by their distributions."""
 
 
 class ConfigSection:
@@ -111,11 +99,10 @@ def missing_distribution(flag: str) -> str | None:
     Returns:
         A clause that names the distribution; None if it would not help.
     """
-    present = {each.name for each in installed(CONFIG_SECTION.group)}
-    for start, (key, distribution) in _SECTIONS.items():
-        if flag.removeprefix("no-").startswith(start) and key not in present:
-            return (
-                f"requires the distribution {distribution}, which is not installed or "
-                "not allowed"
-            )
+    present = {each.distribution for each in installed(CONFIG_SECTION.group)}
+    for distribution, starts in _SECTIONS.items():
+        name = f"hookline-{distribution}"
+        if flag.removeprefix("no-").startswith(tuple(starts.split())):
+            lacks = f"requires the distribution {name}, which is not installed or not "
+            return None if name in present else f"{lacks}allowed"
     return None

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from hookline.finish_cause import Corrupted, FinishCause
-from hookline.former_fields import replaced_by
 from hookline.request import FinishReason, Origin, RequestFacts
 from hookline.sampling_values import SamplingValues
+from hookline_registry.former_fields import replaced_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

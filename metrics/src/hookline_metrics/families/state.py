@@ -37,6 +37,20 @@ def _info(facts: EngineFacts) -> Iterable[Point]:
     return ((values, 1.0, 1),)
 
 
+_SAMPLING = (
+    *("temperature", "top_p", "top_k", "min_p", "repetition_penalty"),
+    *("presence_penalty", "frequency_penalty", "max_tokens"),
+)
+
+
+def _sampling(facts: EngineFacts) -> Iterable[Point]:
+    defaults = facts.model.sampling
+    if not defaults.values:
+        return ()
+    found = (str(defaults.values.get(name, "")) for name in _SAMPLING)
+    return (((*found, defaults.source), 1.0, 1),)
+
+
 def _waiting(stats: SchedulerStats) -> Iterable[Point]:
     return by_label(
         {
@@ -124,6 +138,16 @@ ENGINE_METRICS: tuple[Metric, ...] = (
             )
         ),
         value=Reading(EngineFacts, _info),
+    ),
+    Metric(
+        name="hookline_sampling_defaults_info",
+        kind=Kind.GAUGE,
+        unit="1",
+        help="Sampling of requests that name none, as labels, which are empty for "
+        "what is not set; the value is always 1. Absent if neither the model's "
+        "`generation_config.json` nor an option sets any.",
+        labels=tuple(Label(name, cap=None) for name in (*_SAMPLING, "source")),
+        value=Reading(EngineFacts, _sampling),
     ),
     Metric(
         name="hookline_engine_sleep_state",

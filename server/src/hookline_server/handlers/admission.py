@@ -123,7 +123,12 @@ class RequestAdmission(Generic[Body]):
         words: tuple[tuple[int, ...], ...] = ()
         if params.bad_words:
             words = await engine.texts.encode_words(params.bad_words, client)
-        most = engine.facts.model.max_model_len
+        model = engine.facts.model
+        most = model.max_model_len
+        if model.sampling.most_tokens is not None:
+            params = self._bounded(
+                params, model.sampling.most_tokens, is_told=not may_be_shorter
+            )
         policy = self.request.app[SETTINGS].max_tokens_policy or policy
         clamps = may_be_shorter or policy is MaxTokensPolicy.CLAMP
         sections: dict[str, object] = {}
@@ -155,6 +160,15 @@ class RequestAdmission(Generic[Body]):
             data_parallel_rank=self.data_parallel_rank,
             stop_scopes=stop_scopes,
         )
+
+    def _bounded(
+        self, params: SamplingParams, most_tokens: int, *, is_told: bool
+    ) -> SamplingParams:
+        """Returns parameters with at most so many tokens; the client may be told."""
+        bounded = fitting(params, most_tokens)
+        if bounded is not params and is_told:
+            ignored_of(self.request).add("limit", "max_tokens")
+        return bounded
 
 
 def fitting(params: SamplingParams, room: int) -> SamplingParams:

@@ -65,7 +65,11 @@ async def create_message(request: web.Request) -> web.StreamResponse:
     body, conversation = _conversation(request, admission.body)
     check_use(conversation.use, request.app[PARSERS], admission.engine)
     with format_named(body.format_field):
-        params = sampling_params(generation_request(body), max_tokens=body.max_tokens)
+        params = sampling_params(
+            generation_request(body),
+            admission.engine.facts.model.sampling,
+            max_tokens=body.max_tokens,
+        )
     prompt, reading = await read_prompt(request, conversation)
     params, reading = reading.adapted(params)
     identity = admission.response_identity("msg_")

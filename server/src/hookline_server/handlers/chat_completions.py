@@ -44,6 +44,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     check_sizes(body, engine.facts.model.vocab_size)
     params = sampling_params(
         body,
+        engine.facts.model.sampling,
         max_tokens=body.output_tokens,
         logprobs=body.likeliest_tokens,
         prompt_logprobs=body.prompt_logprobs,
@@ -53,7 +54,13 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     prompt, params, reading = await read_conversation(request, body, params)
     identity = admission.response_identity("chatcmpl-")
     scopes = reading.stop_scopes(params)
-    batch = await admission.batch(identity, [prompt], params, stop_scopes=scopes)
+    batch = await admission.batch(
+        identity,
+        [prompt],
+        params,
+        may_be_shorter=body.output_tokens is None,
+        stop_scopes=scopes,
+    )
     settings = request.app[SETTINGS].responses
     answer = ChatAnswer(identity, body, engine, reading, settings)
     field = asking_field(body) or reading.grammar_field

@@ -56,7 +56,8 @@ async def completions(request: web.Request) -> web.StreamResponse:
     """Generates completions of each prompt."""
     admission = await admit(request, CompletionRequest, check)
     engine, body, model = admission.engine, admission.body, admission.engine.facts.model
-    max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
+    silent = int(model.sampling.values.get("max_tokens", DEFAULT_MAX_TOKENS))
+    max_tokens = silent if body.max_tokens is None else body.max_tokens
     # An echo may be alone, but the engine generates at least one token.
     max_tokens = max(max_tokens, int(bool(body.echo)))
     most_tokens = None
@@ -66,6 +67,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
     check_sizes(body, model.vocab_size, num_prompts=len(given))
     params = sampling_params(
         body,
+        model.sampling,
         max_tokens=max_tokens,
         logprobs=body.logprobs,
         prompt_logprobs=_prompt_logprobs(body) if body.echo else body.prompt_logprobs,

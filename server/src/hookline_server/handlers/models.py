@@ -1,6 +1,7 @@
 """`/v1/models`."""
 
 from aiohttp import web
+from msgspec import UNSET
 
 from hookline_server.context import ENGINE, STARTED
 from hookline_server.handlers.admission import check_model
@@ -30,4 +31,5 @@ def _card(request: web.Request) -> ModelCard:
         created=request.app[STARTED],
         root=engine.model,
         max_model_len=facts.model.max_model_len,
+        default_sampling_params=dict(facts.model.sampling.values) or UNSET,
     )

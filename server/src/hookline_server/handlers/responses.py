@@ -107,7 +107,11 @@ async def create_response(request: web.Request) -> web.StreamResponse:
     identity = replace(admission.response_identity(""), id=f"resp_{uuid.uuid4().hex}")
     scopes = read.reading.stop_scopes(read.params)
     batch = await admission.batch(
-        identity, [read.prompt], read.params, stop_scopes=scopes
+        identity,
+        [read.prompt],
+        read.params,
+        may_be_shorter=body.max_output_tokens is None,
+        stop_scopes=scopes,
     )
     answer = _answer(request, body, identity, read)
     field = asking_field(generation) or read.reading.grammar_field
@@ -142,7 +146,10 @@ async def _read(
     max_model_len = engine.facts.model.max_model_len
     check_sizes(generation, engine.facts.model.vocab_size)
     params = sampling_params(
-        generation, max_tokens=body.max_output_tokens, logprobs=body.likeliest_tokens
+        generation,
+        engine.facts.model.sampling,
+        max_tokens=body.max_output_tokens,
+        logprobs=body.likeliest_tokens,
     )
     # Also of a stream, whose last event repeats them.
     check_kept_logprobs(params, max_model_len)

@@ -14,6 +14,7 @@ from hookline.request_limits import (
     check_words,
 )
 from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingDefaults
 from hookline_server.protocol.extra_args import check_extra_args
 from hookline_server.protocol.parameter_types import (
     HIGHEST_TEMPERATURE,
@@ -40,9 +41,6 @@ LARGEST_BIAS = 100.0
 
 BUDGET_ARGUMENT = "thinking_token_budget"
 """The argument of logits processors that limit the reasoning."""
-
-DEFAULTS = SamplingParams(max_tokens=None)
-"""The parameters of a request that sets none."""
 
 _SAME = (
     *("n", "min_tokens", "temperature", "top_p", "min_p", "repetition_penalty"),
@@ -205,20 +203,33 @@ def check_kept_logprobs(
 
 def sampling_params(
     request: GenerationRequest,
+    defaults: SamplingDefaults,
     *,
     max_tokens: int | None,
     logprobs: int | None = None,
     prompt_logprobs: int | None = None,
 ) -> SamplingParams:
-    """Returns the engine's parameters; raises `RequestError` for invalid values."""
+    """Returns the engine's parameters of a request.
+
+    Args:
+        request: The request.
+        defaults: What its silent fields mean.
+        max_tokens: Maximum number of tokens to generate; None is the default.
+        logprobs: Number of likeliest tokens to return at each output position.
+        prompt_logprobs: Number of likeliest tokens to return at each prompt position.
+
+    Raises:
+        RequestError: A value is invalid.
+    """
     if request.temperature is not None and request.temperature > HIGHEST_TEMPERATURE:
         raise RequestError(
             f"temperature must be at most {HIGHEST_TEMPERATURE:g}, not "
             f"{request.temperature:g}",
             param="temperature",
         )
-    given = _given(request)
-    given["max_tokens"] = max_tokens
+    given = {"max_tokens": None, **defaults.values, **_given(request)}
+    if max_tokens is not None:
+        given["max_tokens"] = max_tokens
     if logprobs is not None:
         given["logprobs"] = logprobs
     if prompt_logprobs is not None:
@@ -228,7 +239,7 @@ def sampling_params(
             if asked := asked_structures(request):
                 given["structured_outputs"] = structured_outputs(asked)
             break
-    return msgspec.structs.replace(DEFAULTS, **given)
+    return SamplingParams(**given)  # type: ignore[arg-type]
 
 
 def _given(request: GenerationRequest) -> dict[str, object]:
@@ -240,9 +251,8 @@ def _given(request: GenerationRequest) -> dict[str, object]:
     for name in _LISTS:
         if (value := getattr(request, name)) is not None:
             given[name] = (value,) if isinstance(value, str) else tuple(value)
-    # Clients disable it by -1 or 0.
-    if request.top_k is not None and request.top_k not in (-1, 0):
-        given["top_k"] = request.top_k
+    if request.top_k is not None:  # clients disable it by -1 or 0
+        given["top_k"] = None if request.top_k in (-1, 0) else request.top_k
     if request.logit_bias:
         given["logit_bias"] = {
             token_id: min(max(bias, -LARGEST_BIAS), LARGEST_BIAS)

@@ -3,10 +3,16 @@
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A served model."""
+    """A served model.
+
+    Attributes:
+        default_sampling_params: What requests get where they are silent; absent if
+            nothing sets any.
+    """
 
     id: str
     object: Literal["model"] = "model"
@@ -14,6 +20,7 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     owned_by: str = "hookline"
     root: str
     max_model_len: int
+    default_sampling_params: dict[str, int | float] | UnsetType = UNSET
 
 
 class ModelList(msgspec.Struct, frozen=True, kw_only=True):

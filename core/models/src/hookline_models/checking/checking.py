@@ -40,8 +40,6 @@ from hookline_models.quantization import StoredTensor, method_name
 
 T = TypeVar("T")
 
-_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-"""Fields of generation_config.json that are shown."""
 _OUTPUT = re.compile(r"(?:^|\.)(?:lm_head|embed_out)\.")
 _ROWS_OF_TOKENS = re.compile(
     r"(?:^|\.)(?:embed_tokens|embed_in|word_embeddings|wte)\.weight$"
@@ -94,7 +92,7 @@ class _Check:
             architecture=None if read is None else read.description.architecture,
             vocab_size=vocab_size,
             quantization=self._try(partial(method_name, config, described)) or "",
-            generation=_recommended(read),
+            generation={} if read is None else dict(read.sampling.sampling.values),
             context=self._context(),
             end_tokens=_end_tokens(read, tokenizer),
             tokenizer=None
@@ -220,12 +218,6 @@ class _Check:
 
 def _by_severity(problem: Problem) -> bool:
     return problem.severity is not Severity.ERROR
-
-
-def _recommended(read: ReadDescription | None) -> dict[str, object]:
-    """Returns what generation_config.json says of sampling."""
-    described = {} if read is None else read.generation
-    return {name: described[name] for name in _SAMPLING if name in described}
 
 
 def _end_tokens(

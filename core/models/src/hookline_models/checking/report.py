@@ -186,7 +186,7 @@ class ModelReport:
         architecture: Its class.
         vocab_size: Number of token ids.
         quantization: How its weights are quantized; empty if they are not.
-        generation: What its files recommend for sampling; requests do not get it.
+        generation: What requests get where they are silent.
         problems: What is wrong, the worst first.
     """
 
@@ -195,7 +195,7 @@ class ModelReport:
     architecture: str | None
     vocab_size: int | None
     quantization: str
-    generation: dict[str, object]
+    generation: dict[str, int | float]
     context: ContextReport | None
     end_tokens: tuple[EndTokenReport, ...]
     tokenizer: TokenizerReport | None

@@ -191,6 +191,7 @@ def _shape(
         max_model_len=max_model_len,
         eos_token_ids=description.eos_token_ids,
         sliding_window=max(windows, default=None),
+        sampling=description.sampling,
     )
 
 

@@ -65,6 +65,7 @@ def simulated_shape(config: EngineConfig) -> ModelShape:
         max_model_len=max_model_len,
         num_kv_blocks=config.cache.num_kv_blocks or max(SIMULATED_BLOCKS, needed),
         eos_token_ids=description.eos_token_ids,
+        sampling=description.sampling,
     )
 
 

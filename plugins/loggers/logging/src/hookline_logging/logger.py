@@ -12,6 +12,7 @@ from hookline.payloads import (
     StateChanged,
     StepFinished,
 )
+from hookline.sampling_values import SamplingDefaults
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_logging.window import EngineWindow
@@ -46,6 +47,7 @@ class StateLogger:
             kv_blocks=facts.model.num_kv_blocks,
             block_size=facts.block_size,
             executor=facts.executor,
+            **_sampling(facts.model.sampling),
         )
 
     @hookimpl
@@ -93,3 +95,11 @@ class StateLogger:
     def _write(self, index: int, window: EngineWindow, now: int) -> None:
         self._log.info("engine state", engine=index, **window.line(now))
         window.restart(now)
+
+
+def _sampling(defaults: SamplingDefaults) -> dict[str, str]:
+    """Returns what requests get where they are silent; nothing without defaults."""
+    if not defaults.values:
+        return {}
+    found = " ".join(f"{name}={value}" for name, value in defaults.values.items())
+    return {"sampling_defaults": found, "sampling_source": defaults.source}

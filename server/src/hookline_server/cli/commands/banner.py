@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from aiohttp import web
 
 from hookline import __version__
+from hookline.sampling_values import SamplingDefaults
 from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.context import ENGINE, SETTINGS
@@ -26,11 +27,18 @@ def banner(app: web.Application, *, root: str, pages_root: str, seconds: float) 
         f"  API      {root}/v1",
         *_pages(app, pages_root),
         f"  health   {root}/health",
+        *_sampling(shape.sampling),
         *([f"  computed by {facts.model.kernels}"] if facts.model.kernels else []),
         f"  ready in {seconds:.1f} s; try:",
         f"  {_curl(app, root=root)}",
     ]
     return "\n".join(lines)
+
+
+def _sampling(defaults: SamplingDefaults) -> Iterable[str]:
+    if defaults.values:
+        found = ", ".join(f"{name} {each}" for name, each in defaults.values.items())
+        yield f"  sampling {found} where requests are silent ({defaults.source})"
 
 
 def _pages(app: web.Application, root: str) -> Iterable[str]:

@@ -175,7 +175,7 @@ def _chat(report: "ModelReport") -> str:
 
 def _sampling(report: "ModelReport") -> str:
     found = ", ".join(f"{name} {value}" for name, value in report.generation.items())
-    return f"its makers recommend {found}" if found else "nothing is recommended"
+    return f"{found} where requests are silent" if found else "nothing is recommended"
 
 
 def _files(files: "StoredFiles | None") -> str:

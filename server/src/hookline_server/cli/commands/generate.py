@@ -2,8 +2,10 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import msgspec
 
 from hookline.config import EngineConfig
 from hookline.outputs import CompletionOutput, RequestOutput
@@ -32,10 +34,11 @@ def run(argv: list[str]) -> int:
         default_loggers=(),
     )
     config = engine_config(arguments, in_process=True)
-    params = _sampling(arguments)
+    given = _sampling(arguments)
+    SamplingParams(**given)  # type: ignore[arg-type] - before the model is loaded
     prompts = _prompts(arguments)
     close_standard_input()
-    outputs = _generate(config, prompts, params)
+    outputs = _generate(config, prompts, given)
     if "run.json" in arguments.given:
         _print_json(prompts, outputs)
     else:
@@ -43,11 +46,11 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _sampling(arguments: Arguments) -> SamplingParams:
+def _sampling(arguments: Arguments) -> dict[str, object]:
     given = {"max_tokens": DEFAULT_MAX_TOKENS, **arguments.section("sampling")}
     if "stop" in given:
         given["stop"] = tuple(arguments.texts("sampling.stop"))
-    return SamplingParams(**given)  # type: ignore[arg-type]
+    return given
 
 
 def _prompts(arguments: Arguments) -> list[str]:
@@ -66,13 +69,14 @@ def _read(path: str) -> str:
 
 
 def _generate(
-    config: EngineConfig, prompts: list[str], params: SamplingParams
+    config: EngineConfig, prompts: list[str], given: Mapping[str, object]
 ) -> list[RequestOutput]:
     from hookline_offline.llm import LLM  # noqa: PLC0415 - it imports torch
 
     llm = LLM.from_config(config)
     try:
         show = len(prompts) > 1 and sys.stderr.isatty()
+        params = msgspec.structs.replace(llm.get_default_sampling_params(), **given)
         return llm.generate(prompts, params, use_tqdm=show)
     finally:
         llm.close()

@@ -55,7 +55,7 @@ GENERATE_OPTIONS = (
         parse=number,
         metavar="NUMBER",
         help="Sampling temperature; 0 is greedy.",
-        default=f"{_DEFAULTS.temperature:g}",
+        default=f"the model's, else {_DEFAULTS.temperature:g}",
     ),
     Option(
         flag="top-p",
@@ -64,7 +64,7 @@ GENERATE_OPTIONS = (
         parse=number,
         metavar="PROBABILITY",
         help="Cumulative probability of the most likely tokens to sample from.",
-        default=f"{_DEFAULTS.top_p:g}",
+        default=f"the model's, else {_DEFAULTS.top_p:g}",
     ),
     Option(
         flag="top-k",
@@ -73,7 +73,7 @@ GENERATE_OPTIONS = (
         parse=whole,
         metavar="COUNT",
         help="Number of the most likely tokens to sample from.",
-        default="all",
+        default="the model's, else all",
     ),
     Option(
         flag="stop",
