@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hookline_processes import supervised
+from hookline_processes.python import start_python
 from hookline_processes.supervised import Output, Supervised
 from hookline_testing.essential import essential
 from hookline_testing.server_process import serving
@@ -56,6 +58,7 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     groups = [f"[hookline.{each}]\nevil = hookline_evil\n" for each in GROUPS]
     (metadata / "entry_points.txt").write_text("".join(groups))
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(supervised, "start_python", start_python)  # which imports
     yield mark
     assert not mark.exists(), mark.read_text()
 

@@ -88,14 +88,14 @@ def become(order: Order, descriptors: Sequence[int]) -> None:
         del os.environ[name]
     os.environ.update(order.variables)
     paths = order.variables.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[1:1] = [each for each in paths if each and each not in sys.path]
-    if "-P" in order.options:
-        del sys.path[0]  # the working directory
+    sys.path[:0] = [each for each in paths if each and each not in sys.path]
     tempfile.tempdir = None  # found again, where TMPDIR says
     given = [*order.options, "-m", order.module, *order.argv]
     sys.orig_argv[:] = [sys.executable, *given]
-    roles = [each.split("=") for each in order.options if each.startswith("hookline_")]
-    sys._xoptions.update(roles)  # noqa: SLF001 - as the interpreter does
+    for each in order.options:
+        name, is_set, value = each.partition("=")
+        if is_set:
+            sys._xoptions[name] = value  # noqa: SLF001 - as the interpreter does
     _show_command_line(sys.orig_argv)
     signal.pthread_sigmask(signal.SIG_SETMASK, order.blocked)
 

@@ -35,7 +35,7 @@ class ForkServer:
             environment: The variables of what it forks.
         """
         control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "hookline_testing.fork_server"]
+        command = [sys.executable, "-P", "-m", "hookline_testing.fork_server"]
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [*command, str(theirs.fileno()), PADDING],
             stdout=subprocess.DEVNULL,
