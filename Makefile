@@ -31,6 +31,8 @@ PROGRAMS := sh tools/fetch_program.sh $(VENV)/prometheus prometheus prometheus; 
 # The settings of the shipped heads.
 TRAINING_medusa := --tokens 1000000 --row-tokens 256 \
     --training-config '{"num_layers": 4, "own_output": false, "epochs": 8}'
+# What tests need: kernels that are compiled, and programs to try.
+READY = $(VENV)/installed-dev $(VENV)/warm $(VENV)/programs
 EVERY_TEST := not soak and not gpu and not vllm
 REST := (slow or exhaustive or hostile)
 
@@ -39,42 +41,45 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg ray test test-folder test-rest test-isa test-all test-vllm lint types imports programs bench bench-compare soak fuzz fuzz-api demo-model demo-heads clean
+.PHONY: help serve disagg ray test test-folder test-rest test-landing test-isa test-all test-vllm lint types imports warm programs bench bench-compare soak fuzz fuzz-api demo-model demo-heads clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-serve: $(VENV)/installed  ## Serve a model: MODEL=demo PORT=8000 ARGS='...'
+serve: $(VENV)/warm  ## Serve a model: MODEL=demo PORT=8000 ARGS='...'
 	@exec $(BIN)/hookline serve --model $(MODEL) --port $(PORT) $(ARGS)
 
-disagg: $(VENV)/installed  ## Serve with separate prefill and decode instances: CONNECTOR=shared_storage
+disagg: $(VENV)/warm  ## Serve with separate prefill and decode instances: CONNECTOR=shared_storage
 	@exec $(BIN)/hookline route --demo --model $(MODEL) --port $(PORT) --connector $(CONNECTOR) $(ARGS)
 
-ray: $(VENV)/installed-ray  ## Serve with two engines on a Ray cluster of two nodes on this machine
+ray: $(VENV)/installed-ray $(VENV)/warm  ## Serve with two engines on a Ray cluster of two nodes on this machine
 	@exec $(BIN)/python -m hookline_ray.two_nodes $(BIN)/hookline serve --model $(MODEL) --port $(PORT) \
 	    --data-parallel-backend ray --data-parallel-size 2 --engine-restart 10 $(ARGS)
 
-test: $(VENV)/installed-dev  ## Run the essential tests: ARGS='...' goes to pytest
+test: $(READY)  ## Run the essential tests: ARGS='...' goes to pytest
 	@$(PYTEST) -m '$(EVERY_TEST) and not $(REST)' $(ARGS)
 
-test-folder: $(VENV)/installed-dev  ## Run the essential tests of one folder: FOLDER=plugins/loggers/prometheus
+test-folder: $(READY)  ## Run the essential tests of one folder: FOLDER=plugins/loggers/prometheus
 	@paths=$$($(BIN)/python -m hookline_testing.folder_tests $(FOLDER)) && \
 	    $(PYTEST) -m '$(EVERY_TEST) and not $(REST)' $(ARGS) $$paths
 
-test-rest: $(VENV)/installed-dev  ## Run the tests that `make test` leaves out
+test-rest: $(READY)  ## Run the tests that `make test` leaves out
 	@HOOKLINE_TEST_PROCESSES=2 $(PYTEST) -m '$(EVERY_TEST) and $(REST)' $(ARGS)
 
-test-isa: $(VENV)/installed-dev  ## Run tests of kernels and models on each instruction set below this machine's
+test-landing: $(READY)  ## Run the tests of `.ci/run`, which include slow ones
+	@HOOKLINE_TEST_PROCESSES=2.5 $(PYTEST) -m '$(EVERY_TEST) and not exhaustive' $(ARGS)
+
+test-isa: $(READY)  ## Run tests of kernels and models on each instruction set below this machine's
 	@for isa in $$($(BIN)/python -c 'from hookline_kernels.cpu.isa import host_isas; print(*[each.value for each in host_isas()[:-1]])'); do \
 	    echo "HOOKLINE_CPU_ISA=$$isa"; \
 	    HOOKLINE_CPU_ISA=$$isa HOOKLINE_EMULATE_AMX= \
 	        $(PYTEST) -m '$(EVERY_TEST)' $(ARGS) tests/core/kernels tests/core/oracle || exit 1; \
 	done
 
-test-all: $(VENV)/installed-dev  ## Run all tests except soak and GPU tests
+test-all: $(READY)  ## Run all tests except soak and GPU tests
 	@HOOKLINE_TEST_ALL=1 $(PYTEST) -m '$(EVERY_TEST)' $(ARGS)
 
-test-vllm: $(VENV)/installed-dev  ## Run the tests on a real vLLM: VENV=folder of its environment MODEL=folder
+test-vllm: $(READY)  ## Run the tests on a real vLLM: VENV=folder of its environment MODEL=folder
 	@HOOKLINE_VLLM_VENV=$(VLLM_VENV) HOOKLINE_VLLM_MODEL=$(MODEL) $(BIN)/python -m pytest -m vllm -s \
 	    tests/plugins/engines/vllm $(ARGS)
 
@@ -89,29 +94,32 @@ types: $(VENV)/installed-dev  ## Check the types
 imports: $(VENV)/installed-dev  ## Check which package imports which
 	PYTHONPATH=plugins/scale/ray/src $(BIN)/lint-imports
 
-programs: $(VENV)/installed  ## Fetch Prometheus and Chromium for tests, if they are missing
-	@$(PROGRAMS)
+warm: $(VENV)/warm  ## Compile the kernels of the usual models
 
-bench: $(VENV)/installed-dev  ## Run the benchmarks
+programs: | $(VENV)/pyvenv.cfg  ## Fetch Prometheus and Chromium for tests, if they are missing
+	@$(PROGRAMS)
+	@touch $(VENV)/programs
+
+bench: $(VENV)/installed-dev $(VENV)/warm  ## Run the benchmarks
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
-bench-compare: $(VENV)/installed-dev  ## Hold the nightly benchmarks against a commit: BASE=main ARGS=--quick
+bench-compare: $(VENV)/installed-dev $(VENV)/warm  ## Hold the nightly benchmarks against a commit: BASE=main ARGS=--quick
 	@$(BIN)/python benchmarks/bench_compare.py $(BASE) $(ARGS)
 
-soak: $(VENV)/installed-dev  ## Run the long tests
+soak: $(READY)  ## Run the long tests
 	@$(BIN)/python -m pytest -m soak --timeout 0 $(ARGS)
 
-fuzz: $(VENV)/installed-dev  ## Fuzz servers, sockets and files: ARGS='--cases 50000 --seed 7'
+fuzz: $(READY)  ## Fuzz servers, sockets and files: ARGS='--cases 50000 --seed 7'
 	@$(BIN)/python -m hookline_faults.fuzzing $(ARGS)
 
-fuzz-api: $(VENV)/installed-dev  ## Fuzz servers by their own description: ARGS='--cases 20000'
+fuzz-api: $(READY)  ## Fuzz servers by their own description: ARGS='--cases 20000'
 	@$(BIN)/python -m hookline_faults.fuzzing --part described --part described-real \
 	    --cases 20000 $(ARGS)
 
-demo-model: $(VENV)/installed  ## Retrain the demo model (half an hour)
+demo-model: $(VENV)/warm  ## Retrain the demo model (half an hour)
 	@$(BIN)/python models/demo/train.py $(ARGS)
 
-demo-heads: $(VENV)/installed  ## Retrain the demo model's draft heads: METHOD=eagle OUT=folder
+demo-heads: $(VENV)/warm  ## Retrain the demo model's draft heads: METHOD=eagle OUT=folder
 	@$(BIN)/python models/demo/train.py --write-text $(VENV)/demo-text.txt
 	@$(BIN)/hookline train-draft --method $(METHOD) --model demo --out $(OUT) \
 	    --data $(VENV)/demo-text.txt --continue-data $(TRAINING_$(METHOD)) $(ARGS)
@@ -121,13 +129,18 @@ clean:  ## Remove the virtual environment and all caches
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamp files: later runs skip installation until one of the prerequisites changes.
-$(VENV)/installed: $(PROJECTS) constraints.txt
+$(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Hookline needs Python 3.11 or newer; choose one with PYTHON=")'
 	@echo "Installing Hookline into $(VENV); this takes a few minutes the first time."
 	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: $(PROJECTS) constraints.txt | $(VENV)/pyvenv.cfg
 	@$(INSTALL) --upgrade 'pip>=25.1'
 	@$(UNINSTALL) hookline
 	@$(INSTALL) --constraint constraints.txt $(call EDITABLE,$(PROJECTS)) $(EXTRAS)
+	@touch $@
+
+$(VENV)/warm: $(VENV)/installed
 	@$(BIN)/hookline warm-up || echo "Servers compile kernels when they need them."
 	@touch $@
 
@@ -137,5 +150,8 @@ $(VENV)/installed-ray: $(VENV)/installed $(RAY_PROJECT)
 
 $(VENV)/installed-dev: $(VENV)/installed $(DEV_PROJECTS)
 	@$(INSTALL) --constraint constraints.txt --group dev $(call EDITABLE,$(DEV_PROJECTS))
+	@touch $@
+
+$(VENV)/programs: | $(VENV)/pyvenv.cfg
 	@$(PROGRAMS)
 	@touch $@

@@ -44,6 +44,9 @@ os.environ.setdefault(
 
 from hookline_kernels.runtime import allocator, gc_freeze
 from hookline_testing.essential import may_be_asked_for
+from hookline_testing.forked_servers import forks_from_the_second_on
+from hookline_testing.forks_of_supervised import fork_supervised
+from hookline_testing.long_first import long_first
 
 
 def _freeze_without_collecting() -> None:
@@ -59,6 +62,7 @@ for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
 
+fork_supervised(forks_from_the_second_on())
 gc_freeze.freeze_gc = _freeze_without_collecting  # before others import it by name
 gc_freeze.unfreeze_gc = lambda: None
 
@@ -90,6 +94,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     marking = (collection_path, collection_path.with_name("conftest.py"))
     text = "".join(each.read_text("utf-8") for each in marking if each.exists())
     return None if may_be_asked_for(text, asked) else True
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Orders the tests for the processes of a run."""
+    if (worker := getattr(config, "workerinput", None)) is not None:
+        items[:] = long_first(items, worker["workercount"])
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline_testing.forked_servers import OF_TESTS, ForkedProcess
+from hookline_testing.forks import ForkedProcess
 from hookline_testing.server_process import Server, children_of, serving
 from hookline_testing.waiting import wait_until
 
@@ -54,7 +54,6 @@ def seen(server: Server) -> dict[str, object]:
     )
     children = [Path(f"/proc/{each}") for each in children_of(server.process.pid)]
     commands = [(each / "cmdline").read_text().split("\0")[:3] for each in children]
-    variables = Path(f"/proc/{server.engine_pid}/environ").read_bytes().split(b"\0")
     return {
         "answer": (status, answer["choices"]),
         "banner": without_numbers(server.banner),
@@ -71,11 +70,6 @@ def seen(server: Server) -> dict[str, object]:
             if not each.startswith(("socket:", f"{tempfile.gettempdir()}/#"))
         ),
         "children": sorted(commands),
-        "engine's variables": {
-            each
-            for each in variables
-            if each.partition(b"=")[0].decode() not in OF_TESTS
-        },
     }
 
 

@@ -1,5 +1,6 @@
 """A test that fails twice fails a run; one that passes alone is listed as unstable."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -55,6 +56,7 @@ def test_a_run_without_failures_passes(
     said = capsys.readouterr().out
     assert status == 0
     assert "SKIPPED [1] test_module.py:3: no" in said.partition("Skipped tests:")[2]
+    assert re.search(r"\nProcessors:\n\d+ s of \d+ processors in \d+ s\n", said)
     assert "1 passed, 1 skipped" in said.splitlines()[-1]
 
 

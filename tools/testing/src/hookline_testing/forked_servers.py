@@ -1,120 +1,50 @@
 """Starts servers as forks of a process that has done their imports.
 
 Most of a start's processor time goes into imports. A fork differs from a new process in
-`/proc/…/cmdline`, in the modules that are there already, and in that all servers of a
-test process hash with one seed.
+the modules that are there already, and in that all servers of a test process hash with
+one seed; a server has a child more, which forks what it starts.
 """
 
 import atexit
-import ctypes
-import json
 import os
-import select
-import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import count
 
-from hookline_testing.fork_server import MOST_BYTES, Order
+from hookline_testing.fork_orders import PADDING, order_of_this_process
+from hookline_testing.forks import OF_TESTS, SERVER, ForkedProcess, Forks
 
-OF_TESTS = {
-    "PYTEST_CURRENT_TEST",
-    "TORCHINDUCTOR_CACHE_DIR",
-    "TRITON_DEFAULT_FP_FUSION",
-}
-"""Variables of pytest, and those that torch sets in the test's process on import."""
 _EARLY = ("HOOKLINE_", "NUMBA_", "OMP_", "PYTHON")
 """How variables begin that are read by what has been imported before the fork."""
-_PR_SET_CHILD_SUBREAPER = 36
-
-
-class ForkedProcess:
-    """A child of this process that something else has forked; as `subprocess.Popen`.
-
-    Attributes:
-        pid: Its id.
-        returncode: Its exit code, negative for a signal; None while it runs.
-        stdout: What it says.
-    """
-
-    def __init__(self, pid: int, stdout: IO[str]) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-        self.stdout = stdout
-
-    def poll(self) -> int | None:
-        """Returns its exit code; None while it runs."""
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Waits for its end; returns its exit code.
-
-        Raises:
-            subprocess.TimeoutExpired: It has not come in time.
-        """
-        if self.poll() is None:
-            descriptor = os.pidfd_open(self.pid)
-            try:
-                select.select([descriptor], [], [], timeout)
-            finally:
-                os.close(descriptor)
-        if (code := self.poll()) is None:
-            raise subprocess.TimeoutExpired("hookline serve", timeout or 0.0)
-        return code
-
-    def send_signal(self, number: int) -> None:
-        """Sends a signal, unless it has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        """Asks it to end."""
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Ends it."""
-        self.send_signal(signal.SIGKILL)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stdout.close()
-        self.wait()
 
 
 class ForkServer:
-    """The process that forks servers, until this one ends."""
+    """The process that forks for this one, until this one ends.
+
+    Attributes:
+        forks: Asks it.
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Starts it; its imports go on while the first server is awaited.
+        """Starts it; its imports go on while the first process is awaited.
 
         Args:
-            environment: The variables of the servers.
+            environment: The variables of what it forks.
         """
-        self._control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "hookline_testing.fork_server"]
+        control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-P", "-m", "hookline_testing.fork_server"]
         self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [*command, str(theirs.fileno())],
+            [*command, str(theirs.fileno()), PADDING],
             stdout=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
-            env=environment,
+            env={**environment, "OPENBLAS_NUM_THREADS": "1"},  # it may have no threads
         )
         theirs.close()
+        self._control = control
+        self.forks = Forks(control, environment)
         atexit.register(self._close)
 
     def start(
@@ -122,30 +52,33 @@ class ForkServer:
     ) -> ForkedProcess:
         """Forks `python -m hookline_server` with arguments and more variables."""
         reading, writing = os.pipe()
-        order = json.dumps(Order([*argv], str(Path.cwd()), {**variables})).encode()
+        order = order_of_this_process(
+            SERVER, argv, {**self.forks.variables, **variables}, (1, 2)
+        )
         try:
-            with _adopting():
-                socket.send_fds(self._control, [order], [writing, stderr])
-                answer = self._control.recv(MOST_BYTES)
+            pid = self.forks.fork(order, (writing, stderr))
         finally:
             os.close(writing)
-        assert answer, "the process that forks servers has ended"
-        return ForkedProcess(int(answer), os.fdopen(reading))
+        assert pid is not None, "the process that forks servers has ended"
+        return ForkedProcess(pid, os.fdopen(reading))
 
     def _close(self) -> None:
         self._control.close()
         self._process.wait()
 
 
-@contextmanager
-def _adopting() -> Iterator[None]:
-    """Makes this process the parent of descendants whose parents end meanwhile."""
-    prctl = ctypes.CDLL(None).prctl
-    assert prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-    try:
-        yield
-    finally:
-        prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+def forks_from_the_second_on() -> Callable[[], Forks | None]:
+    """Returns what forks what test processes start themselves, for `fork_supervised`.
+
+    The first is a new process: to import everything pays for several only.
+    """
+    variables, counted = {**os.environ}, count()
+
+    @cache
+    def forks() -> Forks:
+        return ForkServer(variables).forks
+
+    return lambda: forks() if next(counted) else None
 
 
 def may_be_late(

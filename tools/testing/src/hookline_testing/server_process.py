@@ -17,7 +17,8 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
-from hookline_testing.forked_servers import ForkedProcess, ForkServer, may_be_late
+from hookline_testing.forked_servers import ForkServer, may_be_late
+from hookline_testing.forks import NAME, ForkedProcess
 from hookline_testing.own_time import Deadline, Stopwatch
 from hookline_testing.waiting import PATIENCE_SECONDS, wait_for_value, wait_until
 
@@ -192,11 +193,12 @@ def engines_of(pid: int) -> dict[int, int]:
 
 
 def children_of(pid: int) -> set[int]:
-    """Process ids of the children of a process."""
+    """Process ids of the children of a process, but for one that only forks others."""
     return {
         child
         for path in Path(f"/proc/{pid}/task").glob("*/children")
         for child in map(int, _read(path).split())
+        if _read(Path(f"/proc/{child}/comm")).strip() != NAME.encode()
     }
 
 

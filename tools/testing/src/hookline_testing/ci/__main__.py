@@ -1,4 +1,4 @@
-"""Runs the tests of `.ci/run`, and the type checker beside those that mostly wait.
+"""Runs the tests of `.ci/run`, and the type checker beside them.
 
 More combinations of what essential tests cover are left to `make test-all`.
 """
@@ -9,11 +9,7 @@ from pathlib import Path
 
 from hookline_testing.ci.landing import Part, land
 
-REST = "(slow or hostile) and not exhaustive"
-PARTS = (
-    Part(("make", "test")),
-    Part(("make", "test-rest", f"REST={REST}"), beside=("make", "types")),
-)
+PARTS = (Part(("make", "test-landing"), beside=("make", "types")),)
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:

@@ -35,7 +35,7 @@ class Outcome:
 class Command:
     """A running command; leaving the `with` statement ends it."""
 
-    def __init__(self, words: Sequence[str], *, niceness: int = 0) -> None:
+    def __init__(self, words: Sequence[str]) -> None:
         """Starts it in a process group of its own, without any input."""
         self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - see `__exit__`
         self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
@@ -45,7 +45,6 @@ class Command:
             stderr=subprocess.STDOUT,
             process_group=0,
         )
-        os.setpriority(os.PRIO_PROCESS, self._process.pid, niceness)
 
     def __enter__(self) -> Self:
         """Returns the command."""

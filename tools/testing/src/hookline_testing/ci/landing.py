@@ -8,10 +8,14 @@ from pathlib import Path
 
 from hookline_testing.ci.commands import Command, Outcome, say
 from hookline_testing.ci.failures import Failure, read_failures
-from hookline_testing.ci.report import closing_line, describe, skipped_tests
+from hookline_testing.ci.report import (
+    ProcessorUse,
+    closing_line,
+    describe,
+    skipped_tests,
+)
 from hookline_testing.ci.second_runs import ALONE, run_again
 
-_NICENESS = 10
 TOTAL_SECONDS = 4500.0
 """Time for all parts together; what still runs after it is killed, and has failed."""
 
@@ -22,8 +26,7 @@ class Part:
 
     Attributes:
         tests: Command that runs pytest, and takes its arguments as `ARGS=…`.
-        beside: Another check, which leaves the processors to the tests; None if there
-            is none.
+        beside: Another check; None if there is none.
     """
 
     tests: tuple[str, ...]
@@ -56,9 +59,11 @@ def land(parts: Iterable[Part], folder: Path, again: Sequence[str] = ALONE) -> i
     Returns:
         The exit status: 0 if nothing failed, or only tests that passed alone.
     """
-    ran, deadline = Ran(), time.monotonic() + TOTAL_SECONDS
+    ran, used = Ran(), ProcessorUse()
+    deadline = time.monotonic() + TOTAL_SECONDS
     for number, part in enumerate(parts):
         _run(part, folder / f"failures-{number}", ran, deadline)
+    processors = str(used)
     tests = run_again(ran.failures, again)
     failed = [each for each in tests if not each.is_unstable]
     unstable = [each for each in tests if each.is_unstable]
@@ -67,6 +72,7 @@ def land(parts: Iterable[Part], folder: Path, again: Sequence[str] = ALONE) -> i
         "Failed tests": describe(failed),
         "Unstable tests (they passed alone)": describe(unstable),
         "Skipped tests": "\n".join(skipped_tests(ran.outputs)),
+        "Processors": processors,
         "Complaints": "\n".join(ran.complaints),
     }.items():
         say(f"\n{title}:\n{text or 'none'}\n")
@@ -77,11 +83,12 @@ def land(parts: Iterable[Part], folder: Path, again: Sequence[str] = ALONE) -> i
 
 def _run(part: Part, path: Path, ran: Ran, deadline: float) -> None:
     """Runs one part, and adds to what the others came to."""
-    arguments = f"ARGS=-p hookline_testing.ci.failures --failures={path}"
+    plugins = "-p hookline_testing.ci.failures -p hookline_testing.ci.idle"
+    arguments = f"ARGS={plugins} --failures={path}"
     with ExitStack() as running:
         beside = None
         if part.beside is not None:
-            beside = running.enter_context(Command(part.beside, niceness=_NICENESS))
+            beside = running.enter_context(Command(part.beside))
         tests = running.enter_context(Command([*part.tests, arguments]))
         left = max(0.0, deadline - time.monotonic())
         _judge_tests(part, tests.outcome(say, limit_seconds=left), path, ran)

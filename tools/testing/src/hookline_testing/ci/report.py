@@ -1,6 +1,8 @@
 """What a run says at its end."""
 
+import os
 import re
+import time
 from collections.abc import Iterable, Sequence
 
 from hookline_testing.ci.second_runs import Twice
@@ -9,6 +11,26 @@ _CLOSING = re.compile(r"^=+ .*(?:passed|failed|error|no tests ran).* =+$", re.MU
 _SKIPPED = re.compile(r"^SKIPPED .*$", re.MULTILINE)
 _LINES_SHOWN = 60
 """Of each output of a test; the end says most."""
+
+
+class ProcessorUse:
+    """How much of the machine's processors commands use, from now on.
+
+    Time of processes that outlive whoever has started them is not counted.
+    """
+
+    def __init__(self) -> None:
+        self._before = os.times()
+        self._began = time.monotonic()
+
+    def __str__(self) -> str:
+        """Says it in one line."""
+        now, before = os.times(), self._before
+        used = now.children_user + now.children_system
+        used -= before.children_user + before.children_system
+        passed = time.monotonic() - self._began
+        count = len(os.sched_getaffinity(0))
+        return f"{used:.0f} s of {count} processors in {passed:.0f} s"
 
 
 def skipped_tests(outputs: Iterable[str]) -> list[str]:
