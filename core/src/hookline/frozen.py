@@ -11,6 +11,7 @@ MOST_LEVELS = 64
 """Maximum depth of JSON; the interpreter's stack bounds recursion."""
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def frozen_map(values: Mapping[K, V]) -> Mapping[K, V]:
@@ -33,14 +34,12 @@ def frozen_json(values: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _frozen(value: object, level: int) -> object:
-    if not isinstance(value, Mapping | list | tuple):
+    if type(value) in _SCALARS or not isinstance(value, Mapping | list | tuple):
         return value
     if level >= MOST_LEVELS:
         raise ValueError(f"more than {MOST_LEVELS} levels of lists and objects")
     if isinstance(value, Mapping):
-        return frozen_map(
-            {key: _frozen(each, level + 1) for key, each in value.items()}
-        )
+        return frozen_map({at: _frozen(each, level + 1) for at, each in value.items()})
     return tuple([_frozen(each, level + 1) for each in value])
 
 

@@ -82,7 +82,7 @@ class RequestMetrics:
     steps_by_accepted: tuple[int, ...] = ()
 
 
-class RequestOutput(msgspec.Struct, kw_only=True):  # as above
+class RequestOutput(msgspec.Struct, kw_only=True, gc=False):  # as above
     """The output of a request; if streamed, the part since the last one.
 
     Attributes:

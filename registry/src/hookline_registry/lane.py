@@ -78,9 +78,9 @@ class Lane:
         self._clock = clock
         self._failures = FailureLog(f"plugin {name}", log_seconds=math.inf)
         self._queue: deque[tuple[int, float, Sequence[Notice]]] = deque()
-        lock = threading.Lock()
-        self._arrived = threading.Condition(lock)
-        self._settled = threading.Condition(lock)
+        self._lock = threading.Lock()
+        self._arrived = threading.Condition(self._lock)
+        self._settled = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._last_number = 0
         self._in_flight: int | None = None
@@ -98,9 +98,13 @@ class Lane:
 
         A full lane drops its oldest batch, a closed lane the new one.
         """
-        if not any(hook in self._callers for hook, _ in batch):
+        callers = self._callers
+        for hook, _ in batch:  # no generator: it is called for every step and lane
+            if hook in callers:
+                break
+        else:
             return
-        with self._arrived:
+        with self._lock:
             self._last_number += 1
             if self._is_closed:
                 self._dropped += 1
@@ -110,8 +114,8 @@ class Lane:
                 self._dropped += 1
                 self._settled.notify_all()
             self._queue.append((self._last_number, time.monotonic(), batch))
-            self._ensure_thread()
             if self._is_idle or len(self._queue) * 2 >= self._bound:
+                self._ensure_thread()
                 self._arrived.notify()
 
     def flush(self, timeout_seconds: float) -> bool:
@@ -193,6 +197,12 @@ class Lane:
         self._thread = thread
 
     def _run(self) -> None:
+        try:
+            self._deliver_all()
+        finally:
+            self._is_idle = True  # so that the next batch starts another thread
+
+    def _deliver_all(self) -> None:
         while (batch := self._take()) is not None:
             is_delivered = False
             try:
@@ -205,7 +215,7 @@ class Lane:
                 self._settle(is_delivered=is_delivered)
 
     def _take(self) -> Sequence[Notice] | None:
-        with self._arrived:
+        with self._lock:
             if not self._queue:
                 self._arrived.wait_for(self._is_urgent, self._linger_seconds)
             while not self._queue:
@@ -246,7 +256,7 @@ class Lane:
         return True
 
     def _settle(self, *, is_delivered: bool) -> None:
-        with self._settled:
+        with self._lock:
             if self._busy_since is not None:
                 self._busy_seconds += self._clock() - self._busy_since
             self._busy_since = None

@@ -117,17 +117,19 @@ class EventResponse:
         if sending is not None and sending is not asyncio.current_task():
             await asyncio.wait((sending,))
         self._is_writing = True
-        if not self._response.prepared:
-            await self._response.prepare(self._request)
+        response, sent = self._response, self._sent
+        if sent is None and not response.prepared:
+            await response.prepare(self._request)
+        begun = self._loop.time()
         if data:
-            begun = time.perf_counter()
-            if (sent := self._sent) is None:
+            if sent is None:
                 sent = self._sent = sent_of(self._request)
             sent.num_bytes += len(data)
-            await self._response.write(data)
-            sent.unread_seconds += time.perf_counter() - begun
+            await response.write(data)
         self._is_writing = False
-        self._written_at = self._loop.time()
+        self._written_at = ended = self._loop.time()
+        if sent is not None:
+            sent.unread_seconds += ended - begun
 
     def stop_keep_alive(self) -> None:
         """Sends nothing more by itself; may be called twice."""

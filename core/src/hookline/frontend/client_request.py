@@ -44,7 +44,6 @@ class CompletionState:
     request: "ClientRequest"
     account: RequestAccount
     text: TextStream | None = None
-    _has_output: bool = False
     _texts: list[str] = field(default_factory=list)
     _token_ids: list[int] = field(default_factory=list)
     _logprobs: list[TokenLogprobs] | None = None
@@ -98,12 +97,11 @@ class CompletionState:
 
     def take_output(self) -> CompletionOutput | None:
         """Returns the output since the last call, or None if there was none."""
-        if not self._has_output:
+        if not self._texts:
             return None
-        account = self.account
-        cause, timeline = account.cause, account.timeline
+        cause, timeline = self.account.cause, self.account.timeline
         output = CompletionOutput(
-            index=account.index,
+            index=self.account.index,
             text="".join(self._texts),
             token_ids=self._token_ids,
             logprobs=self._logprobs,
@@ -117,7 +115,6 @@ class CompletionState:
         return output
 
     def _clear_output(self) -> None:
-        self._has_output = False
         self._texts: list[str] = []
         self._token_ids: list[int] = []
         self._logprobs: list[TokenLogprobs] | None = None
@@ -129,7 +126,6 @@ class CompletionState:
         logprobs: Sequence[TokenLogprobs] | None,
     ) -> None:
         """Collects output; without streaming, all of it is delivered at once."""
-        self._has_output = True
         self._texts.append(text)
         self._token_ids += token_ids
         if logprobs is not None:

@@ -29,7 +29,7 @@ class OutputStream:
         """Has the request sent, whose outputs it gets; raises what `submit` raises."""
         self._front_end = front_end
         self._deliveries: deque[Delivery] = deque()
-        self._has_delivery = asyncio.Event()
+        self._waiting: asyncio.Future[None] | None = None
         self._is_over = False
         self._request = submit(self.deliver)
         self.facts: RequestFacts = self._request.inner.facts
@@ -45,8 +45,9 @@ class OutputStream:
         """
         if self._is_over:
             raise StopAsyncIteration
-        await self._has_delivery.wait()
-        self._has_delivery.clear()
+        if not self._deliveries:
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
         merged: RequestOutput | None = None
         while self._deliveries:
             delivery = self._deliveries.popleft()
@@ -78,13 +79,17 @@ class OutputStream:
         """Ends the request; does nothing once it has ended."""
         self._front_end.abort(self._request, cause)
         self._is_over = True
-        self._has_delivery.set()
+        self._wake()
 
     def deliver(self, delivery: Delivery) -> None:
         if len(self._deliveries) >= MOST_DELIVERIES:
             self._merge()
         self._deliveries.append(delivery)
-        self._has_delivery.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
     def _merge(self) -> None:
         """Merges what waits; the first part may be large, so it is copied once only."""

@@ -76,6 +76,8 @@ class UsageMeter:
         """Adds only the prompt of an output."""
         totals = (len(output.prompt_token_ids), output.cached_tokens)
         before = self._prompts.get(number, (0, 0))
+        if totals == before:  # as for each token but the first
+            return
         for index, total in enumerate(totals):
             self._prompt_sums[index] += total - before[index]
         self._prompts[number] = totals
@@ -112,7 +114,8 @@ class MetricsNote:
 
     def add_output(self, number: int, output: RequestOutput, *, n: int) -> None:
         """Takes an output of one prompt of which `n` completions were requested."""
-        self._is_one = self._is_one and number == 0 and n == 1
+        if number or n > 1:
+            self._is_one = False
         if output.metrics is None or not output.outputs or not self._tells:
             return
         self._noted = response_metrics(

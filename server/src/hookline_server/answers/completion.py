@@ -91,10 +91,12 @@ class CompletionAnswer:
     ) -> Iterator[Completion]:
         """Returns one event for each choice with new text."""
         for number, output in batch:
-            choices = list(self._choices(number, output))
-            for choice in choices:
-                params = transfer_params(output) if choice is choices[-1] else UNSET
-                yield self._message([choice], self._usage_so_far(), params)
+            self._take(number, output)
+            usage, last = self._usage_so_far(), len(output.outputs) - 1
+            for at, each in enumerate(output.outputs):
+                choice = self._new_part(number, output, each)
+                params = transfer_params(output) if at == last else UNSET
+                yield self._message([choice], usage, params)
 
     def usage_chunk(self) -> Completion | None:
         """Returns the usage event, if the client requested it."""
@@ -107,23 +109,21 @@ class CompletionAnswer:
         self._meter.add_output(number, output, n=self._n)
         self._note.add_output(number, output, n=self._n)
 
-    def _choices(
-        self, number: int, output: RequestOutput
-    ) -> Iterator[CompletionChoice]:
-        """Yields each choice's new part in a stream."""
-        self._take(number, output)
-        for each in output.outputs:
-            index = number * self._n + each.index
-            is_first = index not in self._begun
+    def _new_part(
+        self, number: int, output: RequestOutput, completion: CompletionOutput
+    ) -> CompletionChoice:
+        """Returns a choice's new part in a stream."""
+        index = number * self._n + completion.index
+        is_first = index not in self._begun
+        has_echo = is_first and bool(self._echo.text)
+        logprobs = None
+        if self._request.logprobs is not None:
+            logprobs = self._logprobs(index, output, completion, has_echo=has_echo)
+        choice = self._choice(number, completion, logprobs, has_echo=has_echo)
+        if is_first:
             self._begun.add(index)
-            has_echo = is_first and bool(self._echo.text)
-            logprobs = None
-            if self._request.logprobs is not None:
-                logprobs = self._logprobs(index, output, each, has_echo=has_echo)
-            choice = self._choice(number, each, logprobs, has_echo=has_echo)
-            if is_first:
-                choice.prompt_token_ids = self._token_ids(output.prompt_token_ids)
-            yield choice
+            choice.prompt_token_ids = self._token_ids(output.prompt_token_ids)
+        return choice
 
     def _choice(
         self,

@@ -57,6 +57,7 @@ class Scaling:
         self._scaling = scaling
         self._scaling.changed = self._take_change
         self._config = config
+        self._limits = ClusterConfig.of(config).autoscale  # reading it checks it all
         self._resized = resized
         self._changed = asyncio.Event()
         self._changing: asyncio.Task[ScalingState] | None = None
@@ -84,7 +85,7 @@ class Scaling:
     def stats(self) -> ScalingStats:
         """The state in numbers."""
         state, counts = self.state, self._scaling.counts
-        limits = ClusterConfig.of(self._config).autoscale
+        limits = self._limits
         return ScalingStats(
             serving=len(state.serving),
             starting=len(state.starting),
@@ -171,9 +172,9 @@ class Scaling:
     def _check(self, number: int) -> None:
         check_scalable(self._config)
         check_owner(self._engines.client)
-        if (limits := ClusterConfig.of(self._config).autoscale) is not None:
+        if self._limits is not None:
             raise ConfigError(
-                "autoscale", f"{limits} chooses the number of engines by load"
+                "autoscale", f"{self._limits} chooses the number of engines by load"
             )
         if not 1 <= number <= MOST_ENGINES:
             raise RequestError(
