@@ -71,7 +71,10 @@ TYPES_ONLY = {"EngineConfig": EngineConfig, "EngineFacts": EngineFacts}
 
 def fields_of(kind: type) -> list[str]:
     """Names of the public fields; none for anything but payloads and their parts."""
-    known = ("hookline.", "hookline_registry.", "hookline_metrics.front_end_parts")
+    known = (
+        *("hookline.", "hookline_registry.", "hookline_metrics.front_end_parts"),
+        "hookline_processes.logged_record",
+    )
     if not kind.__module__.startswith(known):
         return []
     if kind.__module__.startswith(("hookline.kv_transfer", "hookline.spec_decode")):

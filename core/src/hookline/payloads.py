@@ -20,7 +20,6 @@ from hookline.events import (
 )
 from hookline.former_fields import former_fields
 from hookline.front_end_parts import FrontEndPart
-from hookline.logged_record import LoggedRecord
 from hookline.moved_modules import moved_name
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
@@ -30,6 +29,8 @@ from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline.stats.step_work import Execution, StepWork
 from hookline.step import ModelShape
+from hookline.tells import Tells
+from hookline_processes.logged_record import LoggedRecord
 from hookline_registry import LaneStats
 
 # Only loggers of others read these, so the types themselves do not know them.
@@ -70,6 +71,7 @@ class EngineFacts:
         shares_experts: Whether its engines share the experts, and so end together.
         rank_pids: Process ids of its ranks; none if it computes in its own process.
         rank_hosts: Names of its ranks' machines, by rank, if a cluster has placed them.
+        tells: What it tells of itself; metrics of other things are left out.
     """
 
     engine_index: int
@@ -94,6 +96,7 @@ class EngineFacts:
     shares_experts: bool = False
     rank_pids: tuple[int, ...] = ()
     rank_hosts: tuple[str, ...] = ()
+    tells: tuple[Tells, ...] = tuple(Tells)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

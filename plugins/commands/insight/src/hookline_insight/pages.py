@@ -9,6 +9,7 @@ import os
 from hookline import hookimpl
 from hookline.pages import PageRequest, PageResponse, Routes
 from hookline.payloads import EngineStopped, LoggerContext, StepFinished
+from hookline.tells import Tells
 from hookline_insight.answers import PATH, STALLED_PATH
 from hookline_insight.asking import Question, ask
 from hookline_insight.bound_watch import BoundWatch
@@ -65,6 +66,11 @@ class Insight:
         return PageResponse(
             body=f"{reply.text}\n".encode(), content_type=kind, status=reply.status
         )
+
+
+@hookimpl
+def logger_needs() -> tuple[Tells, ...]:
+    return (Tells.PLAN,)
 
 
 @hookimpl

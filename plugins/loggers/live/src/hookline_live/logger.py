@@ -10,6 +10,7 @@ import msgspec
 from hookline import hookimpl
 from hookline.pages import PageEvent, PageRequest, PageResponse, Routes
 from hookline.payloads import LoggerContext, StateChanged
+from hookline.tells import Tells
 from hookline_live.feed import Feed, moment
 from hookline_live.frame import Frame, LaneFrame
 
@@ -84,6 +85,11 @@ class LiveView:
     def _completed(self, frame: Frame) -> Frame:
         frame.lanes, frame.objectives = self._lanes, self._objectives
         return frame
+
+
+@hookimpl
+def logger_needs() -> tuple[Tells, ...]:
+    return (Tells.PLAN,)
 
 
 @hookimpl

@@ -14,7 +14,6 @@ from hookline.frontend.observation import Observers
 from hookline.frontend.observing import REQUESTS
 from hookline.frontend.request_account import orphaned_request
 from hookline.frozen import frozen_map
-from hookline.logged_record import LoggedRecord
 from hookline.payloads import (
     EngineFailed,
     HttpAnswered,
@@ -44,6 +43,7 @@ from hookline_observer.messages import (
 )
 from hookline_observer.unreported_ends import UnreportedEnds
 from hookline_observer.waiting_requests import WaitingRequests
+from hookline_processes.logged_record import LoggedRecord
 
 MOST_EARLY = 1024
 """Maximum number of notices about engines whose start has not been told yet."""

@@ -1,0 +1,36 @@
+"""What engines tell of themselves: by it metrics are shown or left out."""
+
+from enum import StrEnum
+
+
+class Tells(StrEnum):
+    """What an engine may tell, beside when its requests come, answer and end."""
+
+    EVENTS = "events"
+    """When each request is queued, scheduled and preempted, and gets its tokens."""
+    STEPS = "steps"
+    """A record of each step, and the scheduler's whole state after it."""
+    PLAN = "plan"
+    """Which requests each step computes, and why others wait; in a recording."""
+    BLOCKS = "blocks"
+    """KV blocks that are used, cached, free and evicted."""
+    EVICTIONS = "evictions"
+    """Which KV blocks are evicted, and how long they were there."""
+    DRAFTS = "drafts"
+    """Drafts of speculative decoding, and what came of them."""
+    COST = "cost"
+    """Operations and bytes of the model, per token and per step."""
+    CONTENT = "content"
+    """Ids of tokens, by which corrupted ones are found."""
+    LOAD = "load"
+    """How many requests run and wait."""
+    USAGE = "usage"
+    """How full the KV cache is."""
+    CACHE = "cache"
+    """Lookups in the prefix cache, and their hits."""
+    CONFIG = "config"
+    """Its limits and sizes, and whether it sleeps."""
+    CONTEXT = "context"
+    """The model's context length."""
+    FRONT_END = "front_end"
+    """It is behind Hookline's own server, which tells of its parts."""
