@@ -204,7 +204,7 @@ class Recorder:
     def snapshot(self, *, with_native: bool = False) -> tuple[Family, ...]:
         """Returns all families of the chosen dialects, as of the same moment.
 
-        Those that no engine tells are left out, as are all before an engine has begun.
+        Once an engine has begun, those that none tells are left out.
         `with_native` adds the exponential buckets to histograms, if they are counted.
         """
         with self._lock:
@@ -212,7 +212,8 @@ class Recorder:
             sources = self._sources()
             families: dict[str, list[Family]] = {}
             for chosen, builder in self._builders:
-                if not (source := sources[chosen.metric.name]):
+                source = sources[chosen.metric.name]
+                if self._engines and not source:
                     continue  # no engine tells it
                 family = builder.build(source, with_native=with_native)
                 families.setdefault(builder.name, []).append(family)
