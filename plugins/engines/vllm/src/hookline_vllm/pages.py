@@ -4,7 +4,7 @@ import asyncio
 import mimetypes
 import re
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,6 +37,7 @@ class Observed(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Page:
     method: str
+    head: str
     pattern: re.Pattern[str]
     logger: str
     handler: PageHandler
@@ -48,6 +49,7 @@ class Pages:
 
     def __init__(self) -> None:
         self._pages: list[_Page] = []
+        self._heads: Collection[str] = ()
         self._settle: Settle = lambda _: 0.0
         self._is_open = False
         self._threads = threading.BoundedSemaphore(MAX_THREADS)
@@ -56,10 +58,18 @@ class Pages:
         """Lets the loggers register their pages."""
         self._settle = settle
         observers.add_routes(lambda logger: _LoggerRoutes(logger, self._pages))
+        self._heads = {page.head for page in self._pages}
         self._is_open = True
 
+    def takes(self, scope: Scope) -> bool:
+        """Whether a request is for a page: below `PREFIX`, or where vLLM has nothing."""
+        path = str(scope["path"])
+        if path.startswith(f"{PREFIX}/"):
+            return True
+        return _head(path) in self._heads and not _is_vllms(scope)
+
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers an HTTP request for a path below `PREFIX`."""
+        """Answers an HTTP request that it takes."""
         path = str(scope["path"]).removeprefix(PREFIX)
         for page in self._pages:
             stream = page.broadcast
@@ -135,19 +145,19 @@ class _LoggerRoutes:
         self._pages = pages
 
     def get(self, path: str, handler: PageHandler) -> None:
-        self._add("GET", _pattern(path), handler)
+        self._add("GET", path, handler)
 
     def post(self, path: str, handler: PageHandler) -> None:
-        self._add("POST", _pattern(path), handler)
+        self._add("POST", path, handler)
 
     def events(self, path: str, handler: EventHandler) -> None:
         """Streams events if the server's part for that is installed."""
         broadcast = isolate(_broadcast, handler)
         if not isinstance(broadcast, Failure):
-            self._add("GET", _pattern(path), _no_page, broadcast)
+            self._add("GET", path, _no_page, broadcast)
 
     def files(self, path: str, folder: Path, *, is_public: bool = False) -> None:  # noqa: ARG002
-        pattern = _pattern(path.rstrip("/")) + "/(?P<file>[^/.][^/]*)?"
+        pattern = path.rstrip("/") + "/{file:(?:[^/.][^/]*)?}"
 
         def file(request: PageRequest) -> PageResponse:
             found = folder / (request.path_values.get("file") or "index.html")
@@ -161,12 +171,12 @@ class _LoggerRoutes:
     def _add(
         self,
         method: str,
-        pattern: str,
+        path: str,
         handler: PageHandler,
         broadcast: "Broadcast | None" = None,
     ) -> None:
-        compiled = re.compile(pattern)
-        page = _Page(method, compiled, self._logger, handler, broadcast)
+        pattern = re.compile(_pattern(path))
+        page = _Page(method, _head(path), pattern, self._logger, handler, broadcast)
         self._pages.append(page)
 
 
@@ -242,6 +252,17 @@ async def _body(receive: Receive) -> bytes | None:
         if len(body) > MAX_BODY:
             return None
     return body
+
+
+def _head(path: str) -> str:
+    """Returns the first part of a path."""
+    return path.split("/", 2)[1] if "/" in path else ""
+
+
+def _is_vllms(scope: Scope) -> bool:
+    """Whether a route of the application answers, maybe with another method."""
+    routes = scope["app"].router.routes
+    return any(each.matches(scope)[0].value for each in routes)
 
 
 def _settle_future(

@@ -1,16 +1,14 @@
 """Which metrics a gateway feeds: what nothing tells it is left out, not 0."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from hookline.config import EngineConfig
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_gateway.upstreams.load import Load
-from hookline_metrics import DIALECTS
-from hookline_metrics.catalogue import CATALOGUE
 from hookline_metrics.config import MetricsConfig
 from hookline_metrics.metric import Metric, Scope
+from hookline_metrics.untold import names_not_fed
 
 RUNNING = "hookline_requests_running"
 WAITING = "hookline_requests_waiting"
@@ -71,25 +69,12 @@ def untold(load: Load | None, max_model_len: int | None) -> tuple[str, ...]:
 def without_unfed(config: EngineConfig) -> EngineConfig:
     """Returns the configuration without the metrics that a gateway cannot feed."""
     metrics = MetricsConfig.of(config)
-    excluded = replace(metrics, exclude=(*metrics.exclude, *names_not_fed()))
+    excluded = replace(metrics, exclude=(*metrics.exclude, *names_not_fed(is_fed)))
     return replace(
         config,
         model=replace(config.model, served_model_name=GATEWAY),
         sections={**config.sections, MetricsConfig.key: excluded},
     )
-
-
-def names_not_fed() -> Iterable[str]:
-    """Returns the names, in all dialects, of the metrics that nothing feeds."""
-    fed, others = set[str](), dict[str, None]()
-    for metric in CATALOGUE:
-        for dialect in DIALECTS:
-            names = [alias.name for alias in metric.aliases(dialect)]
-            if is_fed(metric):
-                fed.update(names)
-            else:
-                others.update(dict.fromkeys(names))
-    return [name for name in others if name not in fed]
 
 
 def is_fed(metric: Metric) -> bool:
