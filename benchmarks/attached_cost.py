@@ -85,7 +85,7 @@ def _options(loggers: Sequence[str], folder: Path) -> Path:
 def _wait(server: Server) -> None:
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until and server.process.poll() is None:
-        with suppress(OSError), urlopen(f"http://127.0.0.1:{server.port}/health"):  # noqa: S310
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{server.port}/health"):
             return
         time.sleep(0.5)
     raise RuntimeError(server.log.read_text("utf-8")[-2000:])
@@ -123,7 +123,9 @@ def report(turns: Mapping[str, list[Turn]]) -> None:
             continue
         pairs = list(zip(ours, theirs, strict=True))
         speed = [own.speed / other.speed for own, other in pairs]
-        spent = [own.processor_seconds / other.processor_seconds for own, other in pairs]
+        spent = [
+            own.processor_seconds / other.processor_seconds for own, other in pairs
+        ]
         for name, ratios in (("speed", speed), ("processor time", spent)):
             print(
                 f"attached / {side}: {name} {statistics.median(ratios):.3f} "

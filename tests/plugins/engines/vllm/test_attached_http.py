@@ -115,12 +115,13 @@ async def test_endpoint_plugin_adds_the_middleware_and_streams_events() -> None:
     def frames() -> Any:
         yield PageEvent(data="first")
 
-    def add_routes(routes_of: Any) -> None:
+    def add_routes(routes_of: Any, _: object) -> None:
         routes: Routes = routes_of("live")
         routes.events("/live/frames", frames)
 
     attachment, client = Attachment(), Client("/hookline/live/frames")
-    attachment.pages.open(SimpleNamespace(add_routes=add_routes), lambda _: 0.0)
+    observers = SimpleNamespace(add_routes=add_routes, settle=lambda _: 0.0)
+    attachment.pages.open(observers, lambda _: 0.0)
     await made(application, attachment)(client.scope, never, client.send)
 
     bodies = [each.get("body") for each in client.got]
@@ -136,14 +137,15 @@ async def test_page_has_its_own_path_where_vllm_has_none(
 ) -> None:
     """A route of vLLM's goes before, whatever its method."""
 
-    def add_routes(routes_of: Any) -> None:
+    def add_routes(routes_of: Any, _: object) -> None:
         routes: Routes = routes_of("insight")
         for pattern in ("/why/{id}", "/flight-recorder/{id}"):
             routes.get(pattern, _why)
 
     attachment, client = Attachment(), Client(path)
     attachment.inbox.is_open = True
-    attachment.pages.open(SimpleNamespace(add_routes=add_routes), lambda _: 0.0)
+    observers = SimpleNamespace(add_routes=add_routes, settle=lambda _: 0.0)
+    attachment.pages.open(observers, lambda _: 0.0)
     vllms = SimpleNamespace(matches=lambda scope: (Match(scope["path"]), {}))
     app = SimpleNamespace(router=SimpleNamespace(routes=[vllms]))
     scope = {**client.scope, "method": "GET", "app": app, "query_string": b""}

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from hookline.clock import NANOSECONDS
-from hookline.frontend.observation import Observers
+from hookline_registry import isolate
+from hookline_vllm.api_servers import ApiServers
 from hookline_vllm.engine_account import EngineAccount
 from hookline_vllm.facts import engine_facts, served_name, vllm_version
 from hookline_vllm.front_end import FrontEnd, NoticeClock
 from hookline_vllm.options import read_config
-from hookline_vllm.tells import told, untold, without_unfed
+from hookline_vllm.tells import told, untold
 
 _log = logging.getLogger("vllm.hookline")
 
@@ -30,19 +31,24 @@ class Telling:
         self, vllm_config: Any, engine_indexes: Sequence[int], *, tells_requests: bool
     ) -> None:
         config = read_config(os.environ, served_name(vllm_config))
-        self.observers = Observers(without_unfed(config))
+        self._servers = ApiServers.of(vllm_config)
+        self.observers = self._servers.observe(config)
         self.heartbeat_ns = round(config.observers.heartbeat_seconds * NANOSECONDS)
-        clock, count = NoticeClock(), vllm_config.parallel_config._api_process_count  # noqa: SLF001
-        section = untold(told(vllm_config, tells_requests=tells_requests))
+        clock, shared = NoticeClock(), self._servers.sections(self.observers)
+        sections = {
+            **untold(told(vllm_config, tells_requests=tells_requests)),
+            **shared,
+        }
+        is_alone = self._servers.count == len(engine_indexes) == 1
         engines = {
             index: EngineAccount(
                 replace(
-                    engine_facts(vllm_config, index, vllm_version()), sections=section
+                    engine_facts(vllm_config, index, vllm_version()), sections=sections
                 ),
                 config,
                 self.observers,
                 clock,
-                is_alone=count == len(engine_indexes) == 1,
+                is_alone=is_alone,
                 tells_requests=tells_requests,
             )
             for index in engine_indexes
@@ -50,6 +56,11 @@ class Telling:
         self.front_end = FrontEnd(engines, config, self.observers, clock)
         names = ", ".join(config.observers.stat_loggers) or "none"
         what = "each request is told" if tells_requests else "only sums are told"
-        _log.info("hookline: loggers %s; %s", names, what)
-        if count > 1:
-            _log.warning("hookline: each of %d API servers counts its own", count)
+        where = "" if self.observers.address is None else ", in a process of their own"
+        _log.info("hookline: loggers %s%s; %s", names, where, what)
+
+    def close(self, timeout_seconds: float) -> None:
+        """Ends all requests, and then the loggers."""
+        isolate(self.front_end.close)
+        self.observers.close(timeout_seconds)
+        self._servers.forget()

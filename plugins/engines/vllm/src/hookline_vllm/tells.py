@@ -5,15 +5,17 @@ All others are left out of the loggers' pages, because a 0 would be wrong.
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from hookline.config.engine import EngineConfig
-from hookline.payloads import EngineFacts, EngineStarted, HttpExchange
+from hookline.payloads import EngineFacts, EngineStarted, HttpExchange, PageStats
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline.stats.step_work import BlockEviction
 from hookline_metrics.catalogue import CATALOGUE
 from hookline_metrics.config import MetricsConfig
+from hookline_metrics.front_end_parts import ObserverStats
 from hookline_metrics.metric import Metric, Scope
 from hookline_metrics.readings import FoldedValues, HttpLoad
 from hookline_metrics.untold import UNTOLD, names_not_fed
@@ -65,6 +67,8 @@ _BY_NAME: Final[Mapping[str, str]] = {
     "hookline_request_last_decode_seconds": EVENTS,
     "hookline_request_last_inference_seconds": EVENTS,
     "hookline_request_preempted_seconds": EVENTS,
+    "hookline_request_time_per_output_token_seconds": EVENTS,
+    "sglang_request_time_per_output_token_seconds": EVENTS,
     "hookline_request_prefill_seconds": EVENTS,
     "hookline_slo_requests": EVENTS,
     "hookline_slo_misses": EVENTS,
@@ -88,6 +92,9 @@ _NEVER: Final = frozenset(
 
 _FRONT_END: Final = frozenset({FoldedValues, HttpExchange, HttpLoad, LaneStats})
 """Readings of what is no engine's."""
+
+_OF_PROCESS: Final = frozenset({ObserverStats, PageStats})
+"""Readings of an observer process."""
 
 _OF_PAGES: Final = "hookline_page_"
 """How metrics of a logger's own page begin."""
@@ -114,10 +121,17 @@ def untold(tells: Collection[str]) -> Mapping[str, object]:
     return {UNTOLD: {"metrics": names}}
 
 
-def without_unfed(config: EngineConfig) -> EngineConfig:
-    """Returns the configuration without the metrics of what no server here tells."""
+def without_unfed(config: EngineConfig, *, has_process: bool) -> EngineConfig:
+    """Returns the configuration without the metrics of what no server here tells.
+
+    Args:
+        config: The configuration.
+        has_process: Whether the loggers have a process of their own.
+    """
     metrics = MetricsConfig.of(config)
-    excluded = replace(metrics, exclude=(*metrics.exclude, *names_not_fed(_is_fed)))
+    fed = _FRONT_END | (_OF_PROCESS if has_process else frozenset())
+    names = names_not_fed(partial(_is_fed, fed))
+    excluded = replace(metrics, exclude=(*metrics.exclude, *names))
     return replace(config, sections={**config.sections, MetricsConfig.key: excluded})
 
 
@@ -128,7 +142,7 @@ def _need(metric: Metric) -> str | None:
     return _BY_NAME.get(metric.name) or _BY_KIND.get(metric.value.kind)
 
 
-def _is_fed(metric: Metric) -> bool:
+def _is_fed(fed: Collection[type], metric: Metric) -> bool:
     if metric.scope is not Scope.FRONT_END or metric.name.startswith(_OF_PAGES):
         return True
-    return metric.value.kind in _FRONT_END
+    return metric.value.kind in fed
