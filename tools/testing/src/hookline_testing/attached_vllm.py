@@ -28,9 +28,7 @@ class AttachedServer:
         processor = output_processor()
         if tells_requests:
             wrap_processor(processor, self.attachment)
-        config = vllm_config()
-        config.parallel_config._api_process_count = count
-        config.parallel_config._api_process_rank = index
+        config = vllm_config(servers=count, server=index)
         logger = make_stat_logger(AggregateStatLoggerBase, self.attachment)
         made = logger(config, [0])
         made.log_engine_initialized()
@@ -41,7 +39,7 @@ class AttachedServer:
 
     def wait_until_begun(self) -> None:
         """Waits for the loggers."""
-        wait_until(lambda: self.attachment._telling, "the loggers do not start")
+        wait_until(lambda: self.attachment.has_begun, "the loggers do not start")
 
     async def page(self, path: str) -> tuple[int, str]:
         """Returns the status and the body of a page."""

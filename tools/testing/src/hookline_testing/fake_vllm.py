@@ -204,8 +204,10 @@ def output_processor() -> type:
     return OutputProcessor
 
 
-def vllm_config(*, num_blocks: int = 101) -> SimpleNamespace:
-    """Returns what is read of a `VllmConfig`."""
+def vllm_config(
+    *, num_blocks: int = 101, servers: int = 1, server: int = 0
+) -> SimpleNamespace:
+    """Returns what is read of a `VllmConfig`, in one of several API servers."""
     return SimpleNamespace(
         model_config=SimpleNamespace(
             model="/models/tiny",
@@ -227,8 +229,8 @@ def vllm_config(*, num_blocks: int = 101) -> SimpleNamespace:
             data_parallel_size=1,
             tensor_parallel_size=1,
             pipeline_parallel_size=1,
-            _api_process_count=1,
-            _api_process_rank=0,
+            _api_process_count=servers,
+            _api_process_rank=server,
         ),
     )
 

@@ -56,6 +56,11 @@ class Attachment:
         atexit.register(self.close)
         self._thread.start()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the loggers run."""
+        return self._telling is not None
+
     def tell(self, _: float) -> float:
         """Tells all that there is; nothing is left that would be old."""
         self._drain()
