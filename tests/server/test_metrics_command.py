@@ -148,7 +148,7 @@ def test_an_unknown_engine_is_told(shown: Shown) -> None:
     """
     The message names those that there are.
     """
-    status, text = shown("list", "--engine", "gatway")
+    status, text = shown("list", "--engine", "gatewey")
 
     assert (status, "did you mean gateway" in text) == (2, True)
 

@@ -4,12 +4,14 @@ from enum import StrEnum
 
 
 class Tells(StrEnum):
-    """What an engine may tell, beside when its requests come, answer and end."""
+    """What an engine may tell, beside sums of what its requests get."""
 
+    REQUESTS = "requests"
+    """Each request: when it came, what it asked for, and how it ended."""
     EVENTS = "events"
     """When each request is queued, scheduled and preempted, and gets its tokens."""
     STEPS = "steps"
-    """A record of each step, and the scheduler's whole state after it."""
+    """Records of steps and of the start's phases, and the scheduler's whole state."""
     PLAN = "plan"
     """Which requests each step computes, and why others wait; in a recording."""
     BLOCKS = "blocks"
@@ -34,3 +36,5 @@ class Tells(StrEnum):
     """The model's context length."""
     FRONT_END = "front_end"
     """It is behind Hookline's own server, which tells of its parts."""
+    OBSERVER = "observer"
+    """Its loggers have a process of their own, which tells of itself."""

@@ -122,7 +122,13 @@ def _counter(
     )
 
 
-def _seconds(name: str, text: str, family: BucketFamily, value: Value) -> Metric:
+def _seconds(
+    name: str,
+    text: str,
+    family: BucketFamily,
+    value: Value,
+    needs: Needs | None = None,
+) -> Metric:
     return Metric(
         name=f"sglang_{name}_seconds",
         kind=Kind.HISTOGRAM,
@@ -132,6 +138,7 @@ def _seconds(name: str, text: str, family: BucketFamily, value: Value) -> Metric
         buckets=family,
         is_own=False,
         value=value,
+        needs=needs,
     )
 
 
@@ -173,6 +180,7 @@ ONLY_THERE: tuple[Metric, ...] = (
         "completed; not observed for fewer than two tokens.",
         BucketFamily.SGLANG_INTER_TOKEN,
         _of_request(_tpot),
+        (Tells.REQUESTS,),
     ),
     _seconds(
         "e2e_request_latency",

@@ -145,7 +145,7 @@ LIVE_METRICS: tuple[Metric, ...] = (
         "Fraction of requests evaluated in the last 60 seconds that met all of their "
         "objectives; 1 if none was evaluated.",
         lambda live: live.slo_attainment,
-        needs=(),
+        needs=(Tells.REQUESTS,),
     ),
     _live(
         "goodput_requests_per_second",
@@ -153,6 +153,6 @@ LIVE_METRICS: tuple[Metric, ...] = (
         "Requests per second over the last 60 seconds that met all of their "
         "objectives; 0 if no objectives are set.",
         lambda live: live.goodput,
-        needs=(),
+        needs=(Tells.REQUESTS,),
     ),
 )

@@ -156,7 +156,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "(engine).",
         labels=(Label("origin", tuple(Origin)),),
         value=Reading(FinishedRequest, _corruption),
-        needs=(Tells.CONTENT,),
+        needs=(Tells.CONTENT, Tells.FRONT_END),
     ),
     _tokens(
         "prompt",
@@ -229,6 +229,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "Time in the front end before the engine: sent to the engine - arrival. "
         "Checks and tokenizing, and waiting for both; once per request, whatever n.",
         _of_request(_preparation),
+        needs=(Tells.REQUESTS,),
     ),
     _latency(
         "queue",
@@ -334,5 +335,6 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "observed for fewer than two tokens. Preemption included.",
         buckets=BucketFamily.INTER_TOKEN_LATENCY,
         value=_of_request(lambda request: request.tpot_seconds),
+        needs=(Tells.REQUESTS,),
     ),
 )

@@ -343,5 +343,6 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         "others.",
         labels=(Label("phase", cap=64),),
         value=Reading(EngineFacts, _startup),
+        needs=(Tells.STEPS,),
     ),
 )

@@ -141,13 +141,14 @@ async def test_page_of_a_logger_is_served_below_hookline() -> None:
     def broken(request: PageRequest) -> PageResponse:
         raise RuntimeError(request.path_values)
 
-    def add_routes(routes_of: object) -> None:
+    def add_routes(routes_of: object, _: object) -> None:
         routes: Routes = routes_of("mine")  # type: ignore[operator]
         routes.get("/why/{id}", why)
         routes.get("/broken", broken)
 
     assert await answer(pages, "/hookline/why/7") == (503, b"")
-    pages.open(SimpleNamespace(add_routes=add_routes), lambda _: 0.0)
+    observers = SimpleNamespace(add_routes=add_routes, settle=lambda _: 0.0)
+    pages.open(observers, lambda _: 0.0)
 
     assert await answer(pages, "/hookline/why/7") == (200, b"7")
     assert (await answer(pages, "/hookline/broken"))[0] == 500
@@ -197,7 +198,7 @@ def test_loggers_start_once_vllm_is_ready(monkeypatch: pytest.MonkeyPatch) -> No
     vllm.processor.abort_requests(["a"], internal=True)
 
     wait_until(lambda: attachment._telling, "the loggers have not started")
-    attachment.settle("prometheus")
+    attachment.tell(0.0)
     telling = attachment._telling
     assert telling is not None
     (engine,) = telling.front_end._engines.values()

@@ -297,7 +297,7 @@ def test_without_wraps_sums_are_told() -> None:
 
     heard = attached.hear()
 
-    (iteration,) = (each.iteration for each in heard.states if each.cause == "requests")
+    (iteration,) = (each.iteration for each in heard.states if each.cause == "state")
     assert iteration.generation_tokens == heard.latest().totals.sampled_tokens == 3
     assert iteration.inter_token_seconds == ((0.02, 2),)
     assert [each.reason for each in iteration.finished] == ["stop"]

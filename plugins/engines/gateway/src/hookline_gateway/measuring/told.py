@@ -15,6 +15,7 @@ _INSIDE = "a gateway sees requests from outside, and no engine"
 _WORDS = "a gateway passes answers on and reads no tokens"
 
 TELLS = EngineTells(
+    always=(Tells.REQUESTS,),
     sometimes={
         Tells.LOAD: _PAGE,
         Tells.USAGE: _PAGE,
@@ -26,6 +27,7 @@ TELLS = EngineTells(
         **dict.fromkeys((Tells.DRAFTS, Tells.CONFIG), _INSIDE),
         Tells.CONTENT: _WORDS,
         Tells.FRONT_END: "the server that prepares requests is the upstream's",
+        Tells.OBSERVER: "the gateway's loggers are in its own process",
     },
 )
 
@@ -37,7 +39,8 @@ def told(load: Load | None, max_model_len: int | None) -> tuple[Tells, ...]:
         Tells.USAGE: load is not None and load.has_kv_usage,
         Tells.CONTEXT: max_model_len is not None,
     }
-    return tuple(each for each, is_told in found.items() if is_told)
+    sometimes = (each for each, is_told in found.items() if is_told)
+    return (*TELLS.always, *sometimes)
 
 
 def named(config: EngineConfig) -> EngineConfig:

@@ -4,6 +4,7 @@ from hookline import hookimpl
 from hookline.tells import Tells
 from hookline_metrics.engine_tells import EngineTells
 
+_REQUESTS = (Tells.REQUESTS, Tells.EVENTS, Tells.CONTENT)
 _NO_STEPS = "it is asked for whole answers"
 _NO_CACHE = "it keeps nothing"
 
@@ -12,7 +13,7 @@ _NO_CACHE = "it keeps nothing"
 def engine_tells() -> EngineTells:
     """Each of `Tells` is in one of the three; `EngineFacts.tells` agrees."""
     return EngineTells(
-        always=[Tells.EVENTS, Tells.CONTENT, Tells.LOAD, Tells.FRONT_END],
+        always=[*_REQUESTS, Tells.LOAD, Tells.FRONT_END, Tells.OBSERVER],
         sometimes={Tells.CONTEXT: "its model is known"},
         never={
             **dict.fromkeys((Tells.STEPS, Tells.PLAN, Tells.DRAFTS), _NO_STEPS),
