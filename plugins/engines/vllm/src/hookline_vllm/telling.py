@@ -44,9 +44,8 @@ class Telling:
         engines = {
             index: EngineAccount(
                 replace(
-                    engine_facts(vllm_config, index, vllm_version()),
+                    engine_facts(vllm_config, index, vllm_version(), tells=tells),
                     sections=sections,
-                    tells=tells,
                 ),
                 config,
                 self.observers,
