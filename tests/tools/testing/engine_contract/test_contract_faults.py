@@ -206,7 +206,7 @@ FEWER = [each for each in Tells if each is not Tells.COST]
         pytest.param(Case.SEVERAL, lose(EngineStarted, -1), id="one engine only"),
         pytest.param(
             Case.SEVERAL,
-            change(RequestsFinished, first_request(request_id=1)),
+            change(RequestsFinished, first_request(request_id=99)),
             id="an end of another",
         ),
     ],
