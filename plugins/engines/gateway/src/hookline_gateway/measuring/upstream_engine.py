@@ -9,6 +9,7 @@ from hookline.finish_cause import FinishCause, Rejected
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.observing import Observing
 from hookline.frontend.request_account import RequestAccount
+from hookline.frozen import EMPTY
 from hookline.payloads import EngineFacts, EngineFailed
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
@@ -246,9 +247,12 @@ class UpstreamEngine:
         load = self._instance.known_load
         own = self.accounting.num_in_flight
         has_usage = load is not None and load.has_kv_usage
+        told = EMPTY if load is None else load.held
+        held = {reason: round(count) for reason, count in told.items()}
         return SchedulerStats(
             running=own if load is None else round(load.running),
-            waiting=0 if load is None else round(load.waiting),
+            waiting=0 if load is None else round(load.waiting) - sum(held.values()),
+            held=held,
             kv_blocks=KV_PARTS if has_usage else 0,
             kv_blocks_used=round(self._instance.kv_usage * KV_PARTS),
             totals=EngineTotals(received=self._received - self._received_before),
