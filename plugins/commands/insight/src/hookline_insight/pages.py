@@ -4,7 +4,6 @@ It also logs what bounds an engine, once that changes.
 """
 
 import logging
-import os
 
 from hookline import hookimpl
 from hookline.pages import PageRequest, PageResponse, Routes
@@ -12,6 +11,7 @@ from hookline.payloads import EngineStopped, LoggerContext, StepFinished
 from hookline_insight.answers import PATH, STALLED_PATH
 from hookline_insight.asking import Question, ask
 from hookline_insight.bound_watch import BoundWatch
+from hookline_recording.folder import owner_of_engines
 
 _log = logging.getLogger(__name__)
 _JSON = "application/json"
@@ -70,4 +70,4 @@ class Insight:
 @hookimpl
 def create_stat_logger(context: LoggerContext) -> Insight:
     is_apart = context.config.observers.observer_process
-    return Insight(os.getppid() if is_apart else os.getpid())
+    return Insight(owner_of_engines(is_apart=is_apart))
