@@ -9,6 +9,7 @@ at once, so that their turns run under the same load of the machine.
 
 import argparse
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -41,14 +42,20 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    venv: Path, model: Path, side: str, loggers: Sequence[str], folder: Path
+    venv: Path,
+    model: Path,
+    side: str,
+    *,
+    loggers: Sequence[str],
+    options: Sequence[str],
+    folder: Path,
 ) -> Iterator[Server]:
     """Runs `vllm serve` as long as the block."""
     port, log = free_port(), folder / f"{side}.log"
     command = [
         *(str(venv / "bin" / "vllm"), "serve", str(model), "--port", str(port)),
         *("--served-model-name", "bench", "--max-model-len", "1024"),
-        *("--disable-uvicorn-access-log", "--max-num-seqs", "256"),
+        *("--disable-uvicorn-access-log", "--max-num-seqs", "256", *options),
         *(("--disable-log-stats",) if side == QUIET else ()),
     ]
     attached = {
@@ -60,7 +67,12 @@ def serving(
     variables |= attached if side == ATTACHED else {"VLLM_PLUGINS": ""}
     with log.open("w") as output:
         process = subprocess.Popen(  # noqa: S603 - the user's own vLLM
-            command, env=variables, stdout=output, stderr=output, text=True
+            command,
+            env=variables,
+            stdout=output,
+            stderr=output,
+            text=True,
+            start_new_session=True,
         )
         try:
             server = Server(process, log)
@@ -69,7 +81,10 @@ def serving(
             yield server
         finally:
             process.terminate()
-            process.wait(30)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _options(loggers: Sequence[str], folder: Path) -> Path:
@@ -145,6 +160,7 @@ def report(turns: Mapping[str, list[Turn]]) -> None:
 
 def main() -> None:
     """Compares the sides."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers end, too
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vllm", type=Path, required=True, help="its environment")
     parser.add_argument("--model", type=Path, required=True)
@@ -152,6 +168,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=128)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--sides", nargs="+", default=[QUIET, PLAIN, ATTACHED])
+    parser.add_argument("--vllm-option", action="append", default=[])
     parser.add_argument("--loggers", default=",".join(LOGGERS))
     options = parser.parse_args()
     load = Load(
@@ -165,7 +182,14 @@ def main() -> None:
     with TemporaryDirectory() as folder, ExitStack() as stack:
         servers = {
             side: stack.enter_context(
-                serving(options.vllm, options.model, side, loggers, Path(folder))
+                serving(
+                    options.vllm,
+                    options.model,
+                    side,
+                    loggers=loggers,
+                    options=options.vllm_option,
+                    folder=Path(folder),
+                )
             )
             for side in options.sides
         }

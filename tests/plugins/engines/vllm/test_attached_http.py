@@ -1,6 +1,7 @@
 """What the middleware tells of HTTP requests, which it passes on as they are."""
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -158,6 +159,29 @@ async def test_page_has_its_own_path_where_vllm_has_none(
 def _why(request: PageRequest) -> PageResponse:
     body = f"why {request.path_values['id']}".encode()
     return PageResponse(body=body, content_type="text/plain")
+
+
+@pytest.mark.parametrize("path", ["/live", "/hookline/live"])
+async def test_folder_of_pages_is_led_to(path: str, tmp_path: Path) -> None:
+    """The links in it are relative, so its path ends in a slash."""
+    (tmp_path / "index.html").write_text("the view")
+
+    def add_routes(routes_of: Any, _: object) -> None:
+        routes: Routes = routes_of("live")
+        routes.files("/live", tmp_path)
+
+    attachment, client = Attachment(), Client(path)
+    observers = SimpleNamespace(add_routes=add_routes, settle=lambda _: 0.0)
+    attachment.pages.open(observers, lambda _: 0.0)
+    app = SimpleNamespace(router=SimpleNamespace(routes=[]))
+    scope = {**client.scope, "method": "GET", "app": app, "query_string": b""}
+    middleware = Middleware(application, attachment)
+
+    await middleware(scope, client.receive, client.send)
+    assert client.got[0]["status"] == 308
+    assert (b"location", b"live/") in client.got[0]["headers"]
+    await middleware({**scope, "path": f"{path}/"}, client.receive, client.send)
+    assert client.got[-1]["body"] == b"the view"
 
 
 class Match:

@@ -4,12 +4,16 @@ import logging
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hookline.pages import PageRequest, PageResponse, Routes
+from hookline_testing.attached_vllm import AttachedServer
 from hookline_testing.fake_vllm import (
+    LENGTH,
     AggregateStatLoggerBase,
     EngineCoreOutput,
     EngineCoreRequest,
@@ -20,6 +24,7 @@ from hookline_testing.fake_vllm import (
     vllm_config,
 )
 from hookline_testing.waiting import wait_until
+from hookline_vllm import shapes
 from hookline_vllm.attachment import Attachment
 from hookline_vllm.general import wrap_processor
 from hookline_vllm.notices import Inbox, Refused
@@ -94,6 +99,35 @@ def test_request_of_another_shape_is_served() -> None:
     processor.add_request(SimpleNamespace(request_id="a"), None, object())
 
     assert processor.request_states.keys() == {"a"}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_statistics_of_another_shape_are_left(
+    known: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One log line names the attribute; what is of a known shape counts on."""
+    monkeypatch.setenv("HOOKLINE_STAT_LOGGERS", "none")
+    monkeypatch.setattr(shapes, "_complained", set())
+    server = AttachedServer()
+    with closing(server), caplog.at_level(logging.WARNING):
+        server.wait_until_begun()
+        for name in "ab":
+            server.vllm.add(name)
+            state: Any = SchedulerStats() if known else SimpleNamespace(running=1)
+            ended = EngineCoreOutput(name, [1], LENGTH)
+            if not known:
+                ended.events = [SimpleNamespace(type=1)]  # type: ignore[list-item]
+            server.vllm.step(ended, stats=state)
+        server.attachment.tell(0.0)
+        telling = server.attachment._telling
+        assert telling is not None
+        (engine,) = telling.front_end._engines.values()
+        counted = engine.accounting.received, engine.accounting.num_in_flight
+
+    lines = [line for line in caplog.messages if "is not understood" in line]
+    assert len(lines) == (0 if known else 1)
+    assert all("'timestamp'" in line or "'num_" in line for line in lines)
+    assert counted == (2, 0)
 
 
 def test_full_queue_drops_and_does_not_wait() -> None:

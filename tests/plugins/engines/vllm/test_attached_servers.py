@@ -1,6 +1,7 @@
 """Several API servers, of which each is told its own part, are counted together."""
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.frontend.observation import Observers
+from hookline_recording.folder import OWNER_VARIABLE, owner_of_engines
 from hookline_testing.attached_vllm import AttachedServer
 from hookline_testing.fake_vllm import LENGTH, EngineCoreOutput, SchedulerStats
 from hookline_testing.own_time import Deadline
@@ -26,6 +28,7 @@ def servers(
 ) -> Iterator[tuple[AttachedServer, AttachedServer]]:
     """Two, whose loggers have one process."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv(OWNER_VARIABLE, "")
     monkeypatch.setenv("HOOKLINE_STAT_LOGGERS", "prometheus")
     with ExitStack() as stack:
         made = [stack.enter_context(closing(AttachedServer(n, 2))) for n in (0, 1)]
@@ -68,6 +71,9 @@ def test_servers_without_a_common_process_count_apart(
 ) -> None:
     """A log line says so; one server needs no process."""
     monkeypatch.setattr(api_servers, "installed", lambda _: [])
+    monkeypatch.setenv(OWNER_VARIABLE, "")
+    assert owner_of_engines(is_apart=True) == os.getppid()
+    assert owner_of_engines(is_apart=False) == os.getpid()
     config = EngineConfig()
 
     with caplog.at_level(logging.WARNING):
@@ -75,6 +81,7 @@ def test_servers_without_a_common_process_count_apart(
     assert isinstance(observers, Observers)
     assert ApiServers(2, 1).sections(observers) == {}
     assert "each of 2 API servers counts its own" in caplog.text
+    assert owner_of_engines(is_apart=False) == os.getppid()  # whose they are
     wanted = EngineConfig.from_options(observer_process=True)
     with pytest.raises(ConfigError, match="hookline-observer"):
         ApiServers(1, 0).observe(wanted)

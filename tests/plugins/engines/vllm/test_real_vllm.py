@@ -130,4 +130,4 @@ def test_slow_request_is_explained(server: VllmServer) -> None:
         assert status == 200
         assert f"({MAX_TOKENS} tokens)" in text
         assert "prefill" in text
-    assert server.get("/live")[0] == 200
+    assert server.get("/live/")[0] == 200

@@ -42,6 +42,7 @@ class EngineCoreRequest:
     arrival_time: float = field(default_factory=lambda: SystemClock().wall() / 1e9)
     lora_request: object = None
     priority: int = 0
+    session_id: str | None = None
     trace_headers: Mapping[str, str] | None = None
 
 

@@ -21,7 +21,7 @@ VENV = os.environ.get("HOOKLINE_VLLM_VENV", "")
 MODEL = os.environ.get("HOOKLINE_VLLM_MODEL", "")
 START_SECONDS = 300.0
 _STOP_SECONDS = 30.0
-_OFFLINE = {
+OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
@@ -133,7 +133,7 @@ def vllm_serving(
         port = free.getsockname()[1]
     variables = {
         **os.environ,
-        **_OFFLINE,
+        **OFFLINE,
         "PYTHONPATH": str(folder),
         "VLLM_PLUGINS": "",
         **environment,

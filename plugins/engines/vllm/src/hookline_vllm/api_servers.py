@@ -7,7 +7,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +24,7 @@ STATE = "state"
 """Cause of an output with the engine's state of its time."""
 
 _OPTION = "observer-process"
+_ENGINES_OWNER = "HOOKLINE_ENGINES_OWNER"
 _PAGES = "hookline_server.observer_pages:ObserverPages"
 _WAIT_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
@@ -77,6 +78,10 @@ class ApiServers:
             RegistryError: A logger is unknown or broken.
         """
         has_process = self.have_process(config)
+        apart = replace(config.observers, observer_process=has_process)
+        config = replace(config, observers=apart)
+        if self.count > 1:  # the engines are their parent's
+            os.environ[_ENGINES_OWNER] = str(os.getppid())
         if not has_process:
             return Observers(config)
         if self.index:

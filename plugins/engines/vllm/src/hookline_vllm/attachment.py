@@ -97,20 +97,24 @@ class Attachment:
         with self._lock:
             if (telling := self._telling) is None:
                 return
+            is_lost = False
             while (notice := self.inbox.pop()) is not None:
                 outcome = isolate(telling.front_end.handle, notice)
                 if isinstance(outcome, Failure):
                     complain(type(notice).__name__, outcome)
+                    is_lost = True
             if self._missed != self.inbox.dropped:
                 self._missed = self.inbox.dropped
                 complain("a full queue", Failure(OverflowError("notices are lost")))
+                is_lost = True
+            if is_lost:
                 isolate(self._catch_up, telling)
             if now() - self._beaten_at >= telling.heartbeat_ns:
                 self._beaten_at = now()
                 isolate(telling.front_end.tick, +self.in_flight)
 
     def _catch_up(self, telling: "Telling") -> None:
-        """Ends what vLLM does not know any more, as notices of it were lost."""
+        """Ends what vLLM does not know any more, as not all was told of it."""
         known = list(self.processor.request_states)  # atomic
         telling.front_end.keep(frozenset(known))
 

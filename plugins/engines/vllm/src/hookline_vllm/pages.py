@@ -4,7 +4,7 @@ import asyncio
 import mimetypes
 import re
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -45,7 +45,7 @@ class Observed(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Page:
     method: str
-    head: str
+    path: str
     pattern: re.Pattern[str]
     logger: str
     handler: PageHandler
@@ -58,6 +58,7 @@ class Pages:
     def __init__(self) -> None:
         self._pages: list[_Page] = []
         self._heads: Collection[str] = ()
+        self._folders: Collection[str] = ()
         self._observers: Observed | None = None
         self._forwarding: Forwarding | None = None
         self._threads = threading.BoundedSemaphore(MAX_THREADS)
@@ -69,12 +70,13 @@ class Pages:
             return _LoggerRoutes(logger, self._pages)
 
         remote = observers.add_routes(routes_of, tell_first)
-        self._heads = {page.head for page in self._pages}
+        paths: Sequence[str] = [page.path for page in self._pages]
         if remote is not None:
             from hookline_vllm.forwarding import Forwarding  # noqa: PLC0415 - aiohttp
 
-            self._forwarding = Forwarding(remote)
-            self._heads = {_head(path) for path in remote.paths}
+            self._forwarding, paths = Forwarding(remote), remote.paths
+        self._heads = {_head(path) for path in paths}
+        self._folders = {path[:-1] for path in paths if path.endswith("/")}
         self._observers = observers
 
     def takes(self, scope: Scope) -> bool:
@@ -87,6 +89,9 @@ class Pages:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers an HTTP request that it takes."""
         path = str(scope["path"]).removeprefix(PREFIX)
+        if path in self._folders:
+            await _answer(_moved(path), scope, send)
+            return
         if self._forwarding is not None:
             failure = await self._forwarding.serve(scope, path, receive, send)
             if failure is not None:
@@ -164,7 +169,7 @@ class _LoggerRoutes:
             self._add("GET", path, _no_page, broadcast)
 
     def files(self, path: str, folder: Path, *, is_public: bool = False) -> None:  # noqa: ARG002
-        pattern = path.rstrip("/") + "/{file:(?:[^/.][^/]*)?}"
+        folder_path = path.rstrip("/") + "/"
 
         def file(request: PageRequest) -> PageResponse:
             found = folder / (request.path_values.get("file") or "index.html")
@@ -173,7 +178,7 @@ class _LoggerRoutes:
             kind = mimetypes.guess_type(found.name)[0] or "application/octet-stream"
             return PageResponse(body=found.read_bytes(), content_type=kind)
 
-        self._add("GET", pattern, file)
+        self._add("GET", folder_path, file, below="{file:(?:[^/.][^/]*)?}")
 
     def _add(
         self,
@@ -181,9 +186,11 @@ class _LoggerRoutes:
         path: str,
         handler: PageHandler,
         broadcast: "Broadcast | None" = None,
+        *,
+        below: str = "",
     ) -> None:
-        pattern = re.compile(_pattern(path))
-        page = _Page(method, _head(path), pattern, self._logger, handler, broadcast)
+        pattern = re.compile(_pattern(path + below))
+        page = _Page(method, path, pattern, self._logger, handler, broadcast)
         self._pages.append(page)
 
 
@@ -276,6 +283,16 @@ def _settle_future(
 ) -> None:
     if not future.done():
         future.set_result(response)
+
+
+def _moved(path: str) -> PageResponse:
+    """Leads to a folder, below the prefix or not, whose links are relative."""
+    return PageResponse(
+        body=b"",
+        content_type="text/plain",
+        status=308,
+        headers={"Location": f"{path.rpartition('/')[2]}/"},
+    )
 
 
 def _error(status: int, message: str) -> PageResponse:
