@@ -7,7 +7,6 @@ from hookline.cache_facts import CacheFacts
 from hookline.payloads import EngineFacts
 from hookline.step import ModelShape
 from hookline.tells import Tells
-from hookline_vllm.tells import TELLS
 
 
 def served_name(config: Any) -> str:
@@ -23,7 +22,7 @@ def engine_facts(
     engine_index: int,
     version: str,
     *,
-    tells: tuple[Tells, ...] = tuple(TELLS.always),
+    tells: tuple[Tells, ...] = tuple(Tells),
 ) -> EngineFacts:
     """Returns what a `VllmConfig` tells of one of its engines, once it is ready."""
     model, cache = config.model_config, config.cache_config

@@ -6,11 +6,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
-from hookline.plugins.calling import hook_of
-from hookline.plugins.kinds import ENGINE_TELLS
 from hookline_metrics import DIALECTS, Feature
-from hookline_metrics.engine_tells import EngineTells
-from hookline_registry import installed
+from hookline_metrics.engine_tells import EngineTells, declared_by, engine_names
 from hookline_registry.spelling import did_you_mean, unknown
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.metrics_tools.catalogue import (
@@ -92,13 +89,9 @@ def _list(argv: list[str]) -> int:
 
 def _tells_of(engine: str) -> EngineTells:
     """Returns what a plugin declares; raises `UsageError` if there is none."""
-    known = [each.name for each in installed(ENGINE_TELLS.group)]
-    if engine not in known:
-        raise UsageError(unknown("engine", engine, sorted(known)))
-    declared = hook_of(ENGINE_TELLS, engine)()
-    if not isinstance(declared, EngineTells):
-        raise UsageError(f"the plugin {engine} declares no EngineTells")
-    return declared
+    if engine not in (known := engine_names()):
+        raise UsageError(unknown("engine", engine, known))
+    return declared_by(engine)
 
 
 def _plain(row: MetricRow, fed: Fed) -> Mapping[str, object]:

@@ -15,11 +15,9 @@ from hookline.frontend.starting import start_front_end
 from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
 from hookline.payloads import RequestsScheduled, StateChanged
-from hookline.plugins.calling import hook_of
-from hookline.plugins.kinds import ENGINE_TELLS
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline_metrics.engine_tells import EngineTells
+from hookline_metrics.engine_tells import EngineTells, declared_by
 from hookline_testing.engine_contract.scenes import Case, End, Scene, Session
 from hookline_testing.own_time import Deadline
 from hookline_testing.recording_logger import RecordingLogger
@@ -91,7 +89,7 @@ class ClientEngine:
             cannot: Why there are cases that it does not have.
         """
         self.name = name
-        self.tells = tells or cast("EngineTells", hook_of(ENGINE_TELLS, name)())
+        self.tells = tells or declared_by(name)
         self.cannot = cannot
         scheduler = replace(config.scheduler, max_num_seqs=1, max_num_batched_tokens=16)
         self._config = replace(config, scheduler=scheduler)
