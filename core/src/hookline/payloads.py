@@ -128,8 +128,7 @@ class EngineStopped:
     """Payload of `engine_stopped`.
 
     Attributes:
-        reason: `closed` at the end of a server; `removed` if fewer engines are wanted,
-            after which another engine of this index may start.
+        reason: `closed` with the server; `removed` if one less is wanted, until more are.
     """
 
     engine_index: int
@@ -143,8 +142,7 @@ class EngineFailed:
     Attributes:
         reason: Cause of the failure, in one line.
         open_requests: Number of requests that ended with an error because of it.
-        is_final: Whether the engine is gone for good; otherwise `engine_started` or
-            another `engine_failed` follows.
+        is_final: Whether it is gone for good; otherwise it starts, or fails, again.
     """
 
     engine_index: int
@@ -349,8 +347,7 @@ class LoggerContext:
         name: The logger's name on the command line.
         config: The engine's configuration.
         options: Values of `--stat-logger-option NAME.KEY=VALUE` by key.
-        kept: File in which the logger may keep what the next one goes on with if this
-            process is replaced; None if it never is.
+        kept: File for what the next process's logger goes on with; None if none comes.
     """
 
     name: str

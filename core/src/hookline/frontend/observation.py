@@ -84,6 +84,7 @@ class Observers:
 
     address: ObserverAddress | None = None
     tell_first: TellFirst | None = None
+    lost = 0
 
     def __init__(
         self,
@@ -111,8 +112,7 @@ class Observers:
         self._needs: dict[str, set[Tells]] = {}
         for name in _chosen(config):
             with around(name):
-                self._lanes[name] = self._load(name, config, kept)
-                self._needs[name] = self._needs_of(self._lanes[name])
+                self._add(name, self._load(name, config, kept))
         self._fanout = Fanout(
             self._registry,
             self._lanes,
@@ -124,7 +124,6 @@ class Observers:
         )
         self._recording = self._recorded_by(recorder)
         self.hooks = self._fanout.hooks | self._recording.keys()
-        self.lost = 0
         self._page_seconds = config.observers.page_wait_seconds
         self.is_listening = bool(self._lanes) or recorder is not None
 
@@ -161,9 +160,11 @@ class Observers:
         self._registry.register(made, f"{name}.logger")
         return [plugin, f"{name}.logger"]
 
-    def _needs_of(self, names: Iterable[str]) -> set[Tells]:
-        asked = (self._registry.call_one(each, "logger_needs") for each in names)
-        return set().union(*(cast("Collection[Tells]", each or ()) for each in asked))
+    def _add(self, name: str, names: list[str]) -> None:
+        self._lanes[name] = names
+        asked = [self._registry.call_one(each, "logger_needs") for each in names]
+        needs = cast("list[Collection[Tells] | None]", asked)
+        self._needs[name] = {each for some in needs for each in some or ()}
 
     @property
     def lanes(self) -> tuple[LaneStats, ...]:
