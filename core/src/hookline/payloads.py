@@ -128,7 +128,7 @@ class EngineStopped:
     """Payload of `engine_stopped`.
 
     Attributes:
-        reason: `closed` with the server; `removed` if one less is wanted, until more are.
+        reason: `closed` with the server; `removed` if one less is wanted for a time.
     """
 
     engine_index: int
