@@ -1,7 +1,7 @@
 """The suite for engines finds what an engine tells wrongly."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from hookline.config import EngineConfig, ExecutorConfig
+from hookline.frozen import EMPTY
 from hookline.payloads import (
     EngineFailed,
     EngineStarted,
@@ -72,7 +73,8 @@ def truth() -> Trial:
 class Told:
     """An engine of which something else was told."""
 
-    name, tells, cannot = "simulated", SIMULATED, {}
+    name, tells = "simulated", SIMULATED
+    cannot: Mapping[Case, str] = EMPTY
 
     def __init__(self, truth: Trial, spoil: Callable[[Calls], object]) -> None:
         self._truth, self._spoil = truth, spoil

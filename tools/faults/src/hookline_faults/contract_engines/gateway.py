@@ -16,7 +16,7 @@ from hookline_faults.scripted_gateway import CHAT, DONE, ROLE, chunk, data, usag
 from hookline_faults.scripted_instances import Client, FakeInstance
 from hookline_gateway.app import create_gateway
 from hookline_gateway.measuring.told import TELLS, named
-from hookline_gateway.settings import GatewaySettings
+from hookline_gateway.settings import Balance, GatewaySettings
 from hookline_testing.engine_contract import Case, End, Scene, Session
 from hookline_testing.own_time import Deadline
 from hookline_testing.recording_logger import RecordingLogger
@@ -149,7 +149,7 @@ async def _running(*instances: FakeInstance) -> AsyncIterator[_Run]:
             await stack.enter_async_context(each.served())
         settings = GatewaySettings(
             upstream=[each.url for each in instances],
-            balance="round_robin",
+            balance=Balance.ROUND_ROBIN,
             poll_seconds=_POLL_SECONDS,
             retries=0,
         )

@@ -126,9 +126,10 @@ def _check_end(session: Session, case: Case) -> Outcome:
 def _check_death(trial: Trial) -> Outcome:
     """Open requests end with an error, once, and the engine's end is told."""
     session = trial.session(Scene.DEATH)
-    ended = [*session.payloads(EngineFailed), *session.payloads(EngineStopped)]
-    assert all(each.reason for each in ended), "the end of an engine has a reason"
-    assert ended, "the engine's end is not told"
+    reasons = [each.reason for each in session.payloads(EngineFailed)]
+    reasons += [each.reason for each in session.payloads(EngineStopped)]
+    assert all(reasons), "the end of an engine has a reason"
+    assert reasons, "the engine's end is not told"
     if Tells.REQUESTS not in session.tells:
         return Outcome.NOT_TOLD
     assert session.ends[Case.DEATH].reason is FinishReason.ERROR

@@ -161,7 +161,7 @@ class _Run:
         self._prompts += 1
         size = self.front_end.facts.model.vocab_size
         ids = [3 + (self._prompts * 7 + each) % (size - 3) for each in range(prompt)]
-        stop = list(range(min(size, 1024))) if stops else []
+        stop = tuple(range(min(size, 1024))) if stops else ()
         params = SamplingParams(max_tokens=most, ignore_eos=True, stop_token_ids=stop)
         request = self.front_end.prepare(
             cast("Sequence[int]", ids), params, facts=RequestFacts(client_id=name)
