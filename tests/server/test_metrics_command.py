@@ -9,7 +9,9 @@ from threading import Thread
 
 import pytest
 
+from hookline.plugins.kinds import ENGINE_TELLS
 from hookline_metrics import CATALOGUE, DIALECTS, NOT_APPLICABLE
+from hookline_registry import installed
 from hookline_server.cli import main
 from hookline_server.cli.metrics_tools.catalogue import rows
 from hookline_testing.table_walk import for_each_row
@@ -31,6 +33,8 @@ process_open_fds 12.0
 """
 
 OPENMETRICS = PAGE.replace("# TYPE hookline_a_total", "# TYPE hookline_a") + "# EOF\n"
+
+GROUP = ENGINE_TELLS.group
 
 Shown = Callable[..., tuple[int, str]]
 
@@ -106,6 +110,47 @@ def test_list_says_what_a_metric_needs(shown: Shown) -> None:
     for name, feature in needs.items():
         state = f"fed with --{feature}" if feature else "fed"
         assert states[name].removesuffix(", the default") == state
+
+
+def test_list_says_what_an_engine_feeds(shown: Shown) -> None:
+    """
+    With `--engine` each name is fed, fed on a condition, or absent with the reason.
+    """
+    _, text = shown("list", "--engine", "gateway")
+    _, plain = shown("list", "--engine", "gateway", "--json")
+
+    states = {line.split()[0]: line.rpartition("  ")[2] for line in text.splitlines()}
+    assert states["hookline_requests_finished_total"] == "fed"
+    assert states["vllm:num_requests_running"].startswith("fed if the upstream's page")
+    assert states["hookline_step_seconds"].startswith("absent: a gateway sees")
+    rows = {row["name"]: row["engine"] for row in json.loads(plain)}
+    assert rows["hookline_step_seconds"]["absent"]
+    assert rows["hookline_requests_finished_total"] == {
+        "absent": None,
+        "condition": None,
+    }
+
+
+@pytest.mark.parametrize("engine", [each.name for each in installed(GROUP)])
+def test_every_engine_says_why_a_metric_is_absent(shown: Shown, engine: str) -> None:
+    """
+    Whatever engine declares itself, each name's state is told, and a reason is one.
+    """
+    status, text = shown("list", "--engine", engine, "--dialect", "hookline")
+
+    states = [line.rpartition("  ")[2] for line in text.splitlines()[1:]]
+    assert status == 0
+    assert all(each.startswith(("fed", "absent: ", "zero")) for each in states)
+    assert "absent: " not in states
+
+
+def test_an_unknown_engine_is_told(shown: Shown) -> None:
+    """
+    The message names those that there are.
+    """
+    status, text = shown("list", "--engine", "gatewey")
+
+    assert (status, "did you mean gateway" in text) == (2, True)
 
 
 def test_list_shortens_many_labels(shown: Shown) -> None:

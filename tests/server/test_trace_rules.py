@@ -18,7 +18,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from hookline.frontend.trace_context import TraceParent
+from hookline_processes.trace_parent import TraceParent
 from hookline_server.cli.options.implied import completed
 from hookline_server.trace_rules import RequestTrace, TraceRules
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:  # plugins and configurations are found without what hooks pass
+    from collections.abc import Collection
     from pathlib import Path
 
     from hookline.config.engine import EngineConfig
@@ -38,6 +39,7 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
         StepFinished,
         TokensGenerated,
     )
+    from hookline.tells import Tells
 
 hookspec = pluggy.HookspecMarker("hookline")
 hookimpl = pluggy.HookimplMarker("hookline")
@@ -123,6 +125,11 @@ def add_cli_options(options: CliOptions) -> None:
     """Called before the command line is parsed, to declare the logger's options."""
 
 
+@hookspec(firstresult=True)
+def logger_needs() -> Collection[Tells] | None:
+    """Called once a logger is loaded; returns what it makes nothing of without."""
+
+
 @hookspec
 def add_routes(routes: Routes) -> None:
     """Called once when the server starts, to register the logger's pages."""
@@ -171,6 +178,11 @@ def create_reasoning_parser(context: object) -> object | None:
 @hookspec(firstresult=True)
 def connect_engine_client(context: EngineConfig) -> object | None:
     """Called on the engine that `--engine` names; returns an `EngineClient`."""
+
+
+@hookspec(firstresult=True)
+def engine_tells() -> object | None:
+    """Called by `hookline metrics list --engine`; returns an `EngineTells`."""
 
 
 @hookspec(firstresult=True)

@@ -19,7 +19,6 @@ from hookline.events import (
     VerifiedDrafts,
 )
 from hookline.front_end_parts import FrontEndPart
-from hookline.logged_record import LoggedRecord
 from hookline.moved_modules import moved_name
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
@@ -29,6 +28,8 @@ from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline.stats.step_work import Execution, StepWork
 from hookline.step import ModelShape
+from hookline.tells import Tells
+from hookline_processes.logged_record import LoggedRecord
 from hookline_registry import LaneStats
 from hookline_registry.former_fields import former_fields
 
@@ -70,6 +71,7 @@ class EngineFacts:
         shares_experts: Whether its engines share the experts, and so end together.
         rank_pids: Process ids of its ranks; none if it computes in its own process.
         rank_hosts: Names of its ranks' machines, by rank, if a cluster has placed them.
+        tells: What it tells of itself; metrics of other things are left out.
     """
 
     engine_index: int
@@ -94,6 +96,7 @@ class EngineFacts:
     shares_experts: bool = False
     rank_pids: tuple[int, ...] = ()
     rank_hosts: tuple[str, ...] = ()
+    tells: tuple[Tells, ...] = tuple(Tells)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +128,7 @@ class EngineStopped:
     """Payload of `engine_stopped`.
 
     Attributes:
-        reason: `closed` at the end of a server; `removed` if fewer engines are wanted,
-            after which another engine of this index may start.
+        reason: `closed` with the server; `removed` if one less is wanted for a time.
     """
 
     engine_index: int
@@ -140,8 +142,7 @@ class EngineFailed:
     Attributes:
         reason: Cause of the failure, in one line.
         open_requests: Number of requests that ended with an error because of it.
-        is_final: Whether the engine is gone for good; otherwise `engine_started` or
-            another `engine_failed` follows.
+        is_final: Whether it is gone for good; otherwise it starts, or fails, again.
     """
 
     engine_index: int
@@ -346,8 +347,7 @@ class LoggerContext:
         name: The logger's name on the command line.
         config: The engine's configuration.
         options: Values of `--stat-logger-option NAME.KEY=VALUE` by key.
-        kept: File in which the logger may keep what the next one goes on with if this
-            process is replaced; None if it never is.
+        kept: File for what the next process's logger goes on with; None if none comes.
     """
 
     name: str

@@ -5,6 +5,7 @@ Gauges, rates and exemplars are not kept: they are of the present.
 
 import msgspec
 
+from hookline.tells import Tells
 from hookline_metrics.accumulators import (
     Counter,
     Gauge,
@@ -29,6 +30,7 @@ class KeptSums(msgspec.Struct, frozen=True, array_like=True):
         since: Likewise.
         numbers: By metric, the value of each series, and what a total counts from.
         histograms: By metric, of each series the sum, and the counts by bucket.
+        told: See `Sums`.
     """
 
     labels: Labels
@@ -36,6 +38,7 @@ class KeptSums(msgspec.Struct, frozen=True, array_like=True):
     since: float
     numbers: dict[str, list[tuple[Labels, float, float]]]
     histograms: dict[str, list[tuple[Labels, float, dict[int, int]]]]
+    told: tuple[Tells, ...]
 
 
 class KeptEngine(msgspec.Struct, frozen=True, array_like=True):
@@ -88,7 +91,10 @@ def kept_sums(sums: Sums) -> KeptSums:
                 (labels, series.sum, dict(series.counts))
                 for labels, series in found.values.items()
             ]
-    return KeptSums(sums.labels, sums.max_model_len, sums.since, numbers, histograms)
+    told = tuple(sorted(sums.told))
+    return KeptSums(
+        sums.labels, sums.max_model_len, sums.since, numbers, histograms, told
+    )
 
 
 def go_on(sums: Sums, kept: KeptSums) -> None:
@@ -96,6 +102,7 @@ def go_on(sums: Sums, kept: KeptSums) -> None:
 
     They have no gauges until a state comes.
     """
+    sums.keep_to(kept.told)
     for each in sums.metrics:
         name, found = each.chosen.metric.name, each.accumulator
         if isinstance(found, Counter | RunningTotal):

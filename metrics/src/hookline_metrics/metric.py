@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from hookline.tells import Tells
 from hookline_metrics.buckets import BucketFamily
 
 Labels = tuple[str, ...]
+Needs = tuple[Tells, ...]
 Point = tuple[Labels, float, int]
 """Values of the metric's own labels, a number, and its number of occurrences."""
 
@@ -148,6 +150,8 @@ class Metric:
         buckets: Bucket family of a histogram.
         scope: Its source.
         feature: Feature that must be enabled for it to exist; None if it always exists.
+        needs: What an engine has to tell for it to have values; None if the part that
+            it reads says it (`hookline_metrics.needs`).
         is_fleeting: Whether a gauge has series only while its part has values for them.
         is_own: Whether Hookline's dialect has it. False for a metric that only exists
             in another dialect because it differs by more than names.
@@ -166,6 +170,7 @@ class Metric:
     buckets: BucketFamily | None = None
     scope: Scope = Scope.ENGINE
     feature: Feature | None = None
+    needs: Needs | None = None
     is_fleeting: bool = False
     is_own: bool = True
     stability: Stability = Stability.STABLE

@@ -46,7 +46,6 @@ from hookline_metrics.selection import Selection
 from hookline_metrics.snapshot import Family, FamilyBuilder, merged
 from hookline_metrics.sums import Sums, TrackedMetric
 from hookline_metrics.transfer_stats import TRANSFER_NEWS
-from hookline_metrics.untold import untold_metrics
 from hookline_registry import LaneStats
 
 
@@ -109,6 +108,7 @@ class Recorder:
             since=self._wall_seconds(),
             labels=(config.model.served_name,),
         )
+        self._front_end.keep_to(())  # until an engine says that it is behind one
         self._in_flight: set[tuple[str, str]] = set()
         self._builders = [
             (chosen, FamilyBuilder(chosen.metric, alias, self._selection))
@@ -130,7 +130,8 @@ class Recorder:
             engine = _Engine(sums, live, process, ended=-started.resubmitted)
             self._engines[facts.engine_index] = engine
             self._follow(engine, started)
-            sums.leave_out(untold_metrics(facts.sections))
+            sums.keep_to(facts.tells)
+            self._front_end.keep_to({*self._front_end.told, *facts.tells})
             sums.feed(facts)
             if started.restart_cause:
                 sums.feed(started)
@@ -203,6 +204,7 @@ class Recorder:
     def snapshot(self, *, with_native: bool = False) -> tuple[Family, ...]:
         """Returns all families of the chosen dialects, as of the same moment.
 
+        Once an engine has begun, those that none tells are left out.
         `with_native` adds the exponential buckets to histograms, if they are counted.
         """
         with self._lock:
@@ -211,6 +213,8 @@ class Recorder:
             families: dict[str, list[Family]] = {}
             for chosen, builder in self._builders:
                 source = sources[chosen.metric.name]
+                if self._engines and not source:
+                    continue  # no engine tells it
                 family = builder.build(source, with_native=with_native)
                 families.setdefault(builder.name, []).append(family)
         return tuple(merged(parts) for parts in families.values())

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
+from hookline.tells import Tells
 from hookline_metrics.accumulators import (
     Accumulator,
     Counter,
@@ -15,6 +16,7 @@ from hookline_metrics.accumulators import (
 )
 from hookline_metrics.label_guard import LabelGuard, LabelGuards
 from hookline_metrics.metric import Kind, Labels, Metric, Point, Scope, Value
+from hookline_metrics.needs import needs_of
 from hookline_metrics.readings import RUNNING_TOTALS, Reading
 from hookline_metrics.selection import Bounds, Chosen, Selection
 
@@ -38,6 +40,7 @@ class Sums:
         max_model_len: The engine's context length, which bounds token buckets.
         since: When it began to count, in seconds since the epoch.
         metrics: The source's metrics with their accumulators, those that it tells.
+        told: What it tells.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Sums:
         self.labels = labels
         self.max_model_len = max_model_len
         self.since = since
+        self.told: Collection[Tells] = frozenset(Tells)
         make = _Accumulators(selection, max_model_len).make
         self.metrics = self._all = tuple(
             TrackedMetric(chosen, make(chosen))
@@ -70,10 +74,13 @@ class Sums:
             for values in product(*choices):
                 each.accumulator.create(values)
 
-    def leave_out(self, names: Collection[str]) -> None:
-        """Hides these metrics, because the source reports no values for them."""
+    def keep_to(self, told: Collection[Tells]) -> None:
+        """Hides the metrics that need what the source does not tell: no 0 for them."""
+        self.told = told
         self.metrics = tuple(
-            each for each in self._all if each.chosen.metric.name not in names
+            each
+            for each in self._all
+            if all(need in told for need in needs_of(each.chosen.metric))
         )
 
     def feed(self, part: object, trace_at: TraceAt | None = None) -> None:

@@ -7,10 +7,10 @@ from contextvars import ContextVar
 from aiohttp import web
 from opentelemetry.trace import INVALID_SPAN, get_current_span
 
-from hookline.frontend.trace_context import TraceParent
 from hookline.frozen import EMPTY
 from hookline.request import RequestFacts, Slo
 from hookline_processes.fair_queue import NOBODY
+from hookline_processes.trace_parent import TraceParent
 from hookline_server.auth.allowance import Allowance
 from hookline_server.auth.key import ApiKey
 from hookline_server.deadlines import Deadline

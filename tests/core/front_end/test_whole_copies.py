@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import msgspec
 
-from hookline.cost import sum_of_costs
 from hookline.events import StepEvents, StepOutput
 from hookline.frontend.input_processor import over
 from hookline.outputs import CompletionOutput, RequestOutput
@@ -13,6 +12,7 @@ from hookline.stats.step_work import RankUse
 from hookline.step import ModelCost
 from hookline_cluster.clients.output_split import split_output
 from hookline_metrics.expert_stats import ExpertStats
+from hookline_models.loading.cost import sum_of_costs
 
 OWN_EVENTS = ("queued", "scheduled", "preempted", "new_tokens", "finished")
 """Fields of an output whose events belong to one client each."""

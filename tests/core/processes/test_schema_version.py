@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {62: "129d0836d6cae53ad3ada3607e6a02ac5ae754e432799e58acb8892f058163b6"}
+DIGESTS = {63: "34770996126ba7636b3ccb959123e4a8200e0dcc95c70a72453018260c8fc23a"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.logged_record import LoggedRecord
 from hookline.payloads import RecordsLogged
+from hookline_processes.logged_record import LoggedRecord
 from hookline_server.logs.options import LogFormat
 from hookline_server.logs.record_feed import RecordFeed
 from hookline_server.logs.safe_record import MAX_EXCEPTION, safe_record

@@ -11,7 +11,8 @@ from hookline.cache_facts import CacheFacts
 from hookline.config.sections import installed_sections
 from hookline.frozen import plain
 from hookline.payloads import EngineFacts
-from hookline.step import ModelShape
+from hookline.step import ModelCost, ModelShape
+from hookline.tells import Tells
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.engine import EngineConfig
@@ -26,6 +27,7 @@ def engine_facts(config: "EngineConfig", shape: ModelShape) -> EngineFacts:
         config: Configuration of the engine.
         shape: The model's shape.
     """
+    untold = (Tells.COST,) if shape.cost == ModelCost() else ()
     return EngineFacts(
         engine_index=config.engine_index,
         model_name=config.model.served_name,
@@ -43,6 +45,7 @@ def engine_facts(config: "EngineConfig", shape: ModelShape) -> EngineFacts:
         tensor_parallel_size=config.parallel.tensor_parallel_size,
         pipeline_parallel_size=config.parallel.pipeline_parallel_size,
         shares_experts=config.spreads_experts,
+        tells=tuple(each for each in Tells if each not in untold),
         cache=CacheFacts(
             hash_algorithm=config.cache.hash_algorithm,
             gpu_memory_utilization=config.cache.gpu_memory_utilization,

@@ -1,5 +1,6 @@
 """Chooses the stat loggers by name and passes them each step's events as one batch."""
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from copy import deepcopy
@@ -7,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from hookline import hookspecs
 from hookline.config.engine import EngineConfig
@@ -51,6 +52,7 @@ from hookline.plugins.kinds import LOGGER
 from hookline.request import RequestFacts
 from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import IterationStats
+from hookline.tells import Tells
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import (
     Around,
@@ -62,6 +64,7 @@ from hookline_registry import (
 )
 from hookline_registry.spelling import unknown
 
+_log = logging.getLogger(__name__)
 _RECORDER = "recorder of metrics"
 """Name under which the recorder is registered, which no logger has."""
 
@@ -81,6 +84,7 @@ class Observers:
 
     address: ObserverAddress | None = None
     tell_first: TellFirst | None = None
+    lost = 0
 
     def __init__(
         self,
@@ -105,9 +109,10 @@ class Observers:
         self._registry = PluginRegistry("hookline", hookspecs)
         self._around = around
         self._lanes: dict[str, list[str]] = {}
+        self._needs: dict[str, set[Tells]] = {}
         for name in _chosen(config):
             with around(name):
-                self._lanes[name] = self._load(name, config, kept)
+                self._add(name, self._load(name, config, kept))
         self._fanout = Fanout(
             self._registry,
             self._lanes,
@@ -119,7 +124,6 @@ class Observers:
         )
         self._recording = self._recorded_by(recorder)
         self.hooks = self._fanout.hooks | self._recording.keys()
-        self.lost = 0
         self._page_seconds = config.observers.page_wait_seconds
         self.is_listening = bool(self._lanes) or recorder is not None
 
@@ -156,6 +160,12 @@ class Observers:
         self._registry.register(made, f"{name}.logger")
         return [plugin, f"{name}.logger"]
 
+    def _add(self, name: str, names: list[str]) -> None:
+        self._lanes[name] = names
+        asked = [self._registry.call_one(each, "logger_needs") for each in names]
+        needs = cast("list[Collection[Tells] | None]", asked)
+        self._needs[name] = {each for some in needs for each in some or ()}
+
     @property
     def lanes(self) -> tuple[LaneStats, ...]:
         """State of each lane, which has dropped what was lost before it."""
@@ -191,6 +201,11 @@ class Observers:
         resubmitted: int = 0,
         ended_before: int = 0,
     ) -> None:
+        for name, needs in self._needs.items():
+            if lacking := sorted(needs.difference(facts.tells)):
+                needs.difference_update(lacking)  # said once
+                text = "logger %s lacks what engine %d does not tell: %s"
+                _log.warning(text, name, facts.engine_index, ", ".join(lacking))
         self._tell(
             "engine_started",
             lambda: EngineStarted(

@@ -59,6 +59,12 @@ ENGINE = PluginKind(
     hook="connect_engine_client",
     bare="factory",
 )
+ENGINE_TELLS = PluginKind(
+    name="engine_tells",
+    group="hookline.engine_tells",
+    hook="engine_tells",
+    bare="value",
+)
 TAP = PluginKind(name="tap", group="hookline.taps", hook="create_tap")
 CLUSTER = PluginKind(name="cluster", group="hookline.clusters", hook="create_cluster")
 ENGINE_NODES = PluginKind(
@@ -102,6 +108,7 @@ KINDS = (
     REASONING_PARSER,
     GRAMMAR_BACKEND,
     ENGINE,
+    ENGINE_TELLS,
     TAP,
     CLUSTER,
     ENGINE_NODES,

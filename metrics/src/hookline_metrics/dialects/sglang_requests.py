@@ -5,9 +5,10 @@ from collections.abc import Callable
 from hookline.request import FinishReason
 from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import FirstToken
+from hookline.tells import Tells
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.dialects.sglang_labels import Names, tokenizer
-from hookline_metrics.metric import Alias, Kind, Label, Metric, Point, Value
+from hookline_metrics.metric import Alias, Kind, Label, Metric, Needs, Point, Value
 from hookline_metrics.readings import Reading
 
 _STREAMING = Label("is_streaming", ("true", "false"))
@@ -106,7 +107,9 @@ def _tpot(request: FinishedRequest) -> float | None:
     return request.tpot_seconds if is_whole else None
 
 
-def _counter(name: str, unit: str, text: str, value: Value) -> Metric:
+def _counter(
+    name: str, unit: str, text: str, value: Value, needs: Needs | None = None
+) -> Metric:
     return Metric(
         name=f"sglang_{name}",
         kind=Kind.COUNTER,
@@ -115,10 +118,17 @@ def _counter(name: str, unit: str, text: str, value: Value) -> Metric:
         labels=(_STREAMING,),
         is_own=False,
         value=value,
+        needs=needs,
     )
 
 
-def _seconds(name: str, text: str, family: BucketFamily, value: Value) -> Metric:
+def _seconds(
+    name: str,
+    text: str,
+    family: BucketFamily,
+    value: Value,
+    needs: Needs | None = None,
+) -> Metric:
     return Metric(
         name=f"sglang_{name}_seconds",
         kind=Kind.HISTOGRAM,
@@ -128,6 +138,7 @@ def _seconds(name: str, text: str, family: BucketFamily, value: Value) -> Metric
         buckets=family,
         is_own=False,
         value=value,
+        needs=needs,
     )
 
 
@@ -155,6 +166,7 @@ ONLY_THERE: tuple[Metric, ...] = (
         "requests",
         "Number of finished requests whose output had to match a structure.",
         _of_request(lambda request: 1 if request.params.structured_outputs else None),
+        (Tells.FRONT_END,),
     ),
     _seconds(
         "time_to_first_token",
@@ -168,6 +180,7 @@ ONLY_THERE: tuple[Metric, ...] = (
         "completed; not observed for fewer than two tokens.",
         BucketFamily.SGLANG_INTER_TOKEN,
         _of_request(_tpot),
+        (Tells.REQUESTS,),
     ),
     _seconds(
         "e2e_request_latency",

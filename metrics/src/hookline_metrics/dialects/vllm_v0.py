@@ -151,6 +151,7 @@ ONLY_THERE: tuple[Metric, ...] = (
         "cached tokens included, and counted at the request's first token.",
         is_own=False,
         value=Reading(LiveReading, lambda live: one(live.prompt_rate)),
+        needs=(),
     ),
     Metric(
         name="vllm_lora_requests",

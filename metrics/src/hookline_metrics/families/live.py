@@ -3,15 +3,21 @@
 from collections.abc import Callable
 
 from hookline.payloads import EngineStarted
+from hookline.tells import Tells
 from hookline_metrics.front_end_parts import EngineHealth
-from hookline_metrics.metric import Kind, Label, Metric, Stability
+from hookline_metrics.metric import Kind, Label, Metric, Needs, Stability
 from hookline_metrics.readings import LiveReading, Reading, by_label, one
 from hookline_metrics.saturation import PARTS
 from hookline_metrics.saturation.bound import BOUNDS
 
 
 def _live(
-    name: str, unit: str, text: str, number: Callable[[LiveReading], float]
+    name: str,
+    unit: str,
+    text: str,
+    number: Callable[[LiveReading], float],
+    *,
+    needs: Needs | None = None,
 ) -> Metric:
     return Metric(
         name=f"hookline_{name}",
@@ -19,6 +25,7 @@ def _live(
         unit=unit,
         help=text,
         value=Reading(LiveReading, lambda reading: one(number(reading))),
+        needs=needs,
     )
 
 
@@ -29,6 +36,7 @@ LIVE_METRICS: tuple[Metric, ...] = (
         "1 while the engine is up, 0 while it is stalled and after it has stopped or "
         "failed.",
         lambda live: float(live.is_up),
+        needs=(),
     ),
     _live(
         "engine_stalled",
@@ -86,12 +94,14 @@ LIVE_METRICS: tuple[Metric, ...] = (
         "Time since the engine's most recent state report, which all of its gauges "
         "are based on; a healthy engine reports every second.",
         lambda live: live.snapshot_age,
+        needs=(),
     ),
     _live(
         "generation_tokens_per_second",
         "1",
         "Generation throughput over the last 10 seconds, in tokens per second.",
         lambda live: live.generation_rate,
+        needs=(),
     ),
     _live(
         "prefix_cache_hit_ratio",
@@ -99,6 +109,7 @@ LIVE_METRICS: tuple[Metric, ...] = (
         "Prefix-cache hit rate in tokens over the most recent 1000 requests, 0 to 1; "
         "0 before the first request. Each of n completions is a request.",
         lambda live: live.hit_rate,
+        needs=(Tells.CACHE,),
     ),
     _live(
         "saturation_ratio",
@@ -134,6 +145,7 @@ LIVE_METRICS: tuple[Metric, ...] = (
         "Fraction of requests evaluated in the last 60 seconds that met all of their "
         "objectives; 1 if none was evaluated.",
         lambda live: live.slo_attainment,
+        needs=(Tells.REQUESTS,),
     ),
     _live(
         "goodput_requests_per_second",
@@ -141,5 +153,6 @@ LIVE_METRICS: tuple[Metric, ...] = (
         "Requests per second over the last 60 seconds that met all of their "
         "objectives; 0 if no objectives are set.",
         lambda live: live.goodput,
+        needs=(Tells.REQUESTS,),
     ),
 )

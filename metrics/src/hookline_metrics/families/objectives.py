@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from hookline.config.readers import OBJECTIVES
 from hookline.stats.finished_request import FinishedRequest
+from hookline.tells import Tells
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, by_label
 from hookline_metrics.slo import Phase, judge, misses_of
@@ -29,6 +30,7 @@ SLO_METRICS: tuple[Metric, ...] = (
         "already missed one; rejected requests do not count.",
         labels=(Label("outcome", ("met", "missed")),),
         value=Reading(FinishedRequest, _outcome),
+        needs=(Tells.REQUESTS,),
     ),
     Metric(
         name="hookline_slo_misses",
@@ -41,5 +43,6 @@ SLO_METRICS: tuple[Metric, ...] = (
             Label("phase", tuple(phase.value for phase in Phase)),
         ),
         value=Reading(FinishedRequest, _misses),
+        needs=(Tells.REQUESTS,),
     ),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.tells import Tells
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading, by_label, one
 
@@ -24,6 +25,7 @@ PREEMPTION_METRICS: tuple[Metric, ...] = (
         help="Preemptions: a running request loses its KV blocks and returns to the "
         "waiting queue.",
         value=Reading(StateReading, lambda state: one(state.stats.totals.preemptions)),
+        needs=(Tells.EVENTS,),
     ),
     Metric(
         name="hookline_preempted_tokens",

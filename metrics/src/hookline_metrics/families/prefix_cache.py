@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from hookline.clock import NANOSECONDS
+from hookline.tells import Tells
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Kind, Metric, Point
 from hookline_metrics.readings import Reading, StateReading, StepReading, one
@@ -25,6 +26,7 @@ PREFIX_CACHE_METRICS: tuple[Metric, ...] = (
             StateReading,
             lambda state: one(state.stats.totals.prefix_cache.queried_tokens),
         ),
+        needs=(Tells.CACHE,),
     ),
     Metric(
         name="hookline_prefix_cache_hit_tokens",
@@ -36,6 +38,7 @@ PREFIX_CACHE_METRICS: tuple[Metric, ...] = (
         value=Reading(
             StateReading, lambda state: one(state.stats.totals.prefix_cache.hit_tokens)
         ),
+        needs=(Tells.CACHE,),
     ),
     Metric(
         name="hookline_prefix_cache_evicted_tokens",
@@ -47,6 +50,7 @@ PREFIX_CACHE_METRICS: tuple[Metric, ...] = (
             StateReading,
             lambda state: one(state.stats.evicted_blocks * state.facts.block_size),
         ),
+        needs=(Tells.BLOCKS,),
     ),
     Metric(
         name="hookline_prefix_cache_eviction_seconds",

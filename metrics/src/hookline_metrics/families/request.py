@@ -12,11 +12,22 @@ from hookline.request import FinishReason, Origin
 from hookline.request_limits import LIMITS
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken
+from hookline.tells import Tells
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.families.finish_reasons import REASON, reason_of
 from hookline_metrics.families.step import PROMPT_SOURCE
-from hookline_metrics.metric import Feature, Kind, Label, Metric, Point, Value
+from hookline_metrics.metric import (
+    Feature,
+    Kind,
+    Label,
+    Metric,
+    Needs,
+    Point,
+    Value,
+)
 from hookline_metrics.readings import Reading, by_label, one
+
+_EVENTS = (Tells.EVENTS,)
 
 
 def _of_request(
@@ -90,6 +101,7 @@ def _latency(
     value: Value,
     *,
     feature: Feature | None = None,
+    needs: Needs | None = None,
 ) -> Metric:
     return Metric(
         name=f"hookline_request_{name}_seconds",
@@ -99,6 +111,7 @@ def _latency(
         buckets=BucketFamily.REQUEST_PHASE,
         value=value,
         feature=feature,
+        needs=needs,
     )
 
 
@@ -106,6 +119,8 @@ def _tokens(
     name: str,
     text: str,
     number: Callable[[FinishedRequest], float | None],
+    *,
+    needs: Needs | None = None,
 ) -> Metric:
     return Metric(
         name=f"hookline_request_{name}_tokens",
@@ -114,6 +129,7 @@ def _tokens(
         help=text,
         buckets=BucketFamily.REQUEST_TOKENS,
         value=_of_request(lambda each: number(each) if each.has_tokens else None),
+        needs=needs,
     )
 
 
@@ -140,6 +156,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "(engine).",
         labels=(Label("origin", tuple(Origin)),),
         value=Reading(FinishedRequest, _corruption),
+        needs=(Tells.CONTENT, Tells.FRONT_END),
     ),
     _tokens(
         "prompt",
@@ -161,6 +178,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "Prompt tokens computed by the model, without cached and transferred tokens; "
         "not observed for requests that ended before their first token.",
         _computed_prompt,
+        needs=_EVENTS,
     ),
     Metric(
         name="hookline_request_group_max_generation_tokens",
@@ -181,6 +199,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "before their first token are not counted.",
         labels=(PROMPT_SOURCE,),
         value=Reading(FinishedGroup, _prompt_of),
+        needs=_EVENTS,
     ),
     Metric(
         name="hookline_request_completions",
@@ -198,6 +217,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         help="Preemptions per request.",
         buckets=BucketFamily.REQUEST_NUM_PREEMPTIONS,
         value=_of_request(lambda request: request.preemptions),
+        needs=_EVENTS,
     ),
     _latency(
         "e2e",
@@ -209,6 +229,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "Time in the front end before the engine: sent to the engine - arrival. "
         "Checks and tokenizing, and waiting for both; once per request, whatever n.",
         _of_request(_preparation),
+        needs=(Tells.REQUESTS,),
     ),
     _latency(
         "queue",
@@ -222,12 +243,14 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "request finishes. It differs from the queue time only after a preemption, and "
         "then includes what ran before.",
         _of_request(lambda request: request.last_scheduled_seconds),
+        needs=_EVENTS,
     ),
     _latency(
         "prefill",
         "Prefill time: first NEW_TOKENS - first SCHEDULED, observed at NEW_TOKENS; "
         "preemption included.",
         Reading(FirstToken, lambda first: one(first.prefill_seconds)),
+        needs=_EVENTS,
     ),
     _latency(
         "decode",
@@ -239,30 +262,35 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "Inference time, prefill + decode: last NEW_TOKENS - first SCHEDULED; "
         "preemption included.",
         _of_request(lambda request: request.inference_seconds),
+        needs=_EVENTS,
     ),
     _latency(
         "last_prefill",
         "Prefill time of the last admission: next NEW_TOKENS - most recent SCHEDULED; "
         "after a preemption the time to compute the request's tokens again.",
         _of_request(lambda request: request.last_prefill_seconds),
+        needs=_EVENTS,
     ),
     _latency(
         "last_decode",
         "Decode time of the last admission: last NEW_TOKENS - first NEW_TOKENS after "
         "the most recent SCHEDULED.",
         _of_request(lambda request: request.last_decode_seconds),
+        needs=_EVENTS,
     ),
     _latency(
         "last_inference",
         "Inference time of the last admission: last NEW_TOKENS - most recent "
         "SCHEDULED; not observed without a token after that.",
         _of_request(lambda request: request.last_inference_seconds),
+        needs=_EVENTS,
     ),
     _latency(
         "preempted",
         "Time spent preempted: sum of SCHEDULED again - PREEMPTED, also part of "
         "prefill or decode; observed only for requests that were preempted.",
         _of_request(_stalled),
+        needs=_EVENTS,
     ),
     _latency(
         "model_forward",
@@ -270,6 +298,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "time counts fully for each of its requests.",
         _of_request(lambda request: request.forward_seconds),
         feature=Feature.MODEL_TIMES,
+        needs=(Tells.STEPS,),
     ),
     _latency(
         "model_execute",
@@ -277,6 +306,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "over the request's steps.",
         _of_request(lambda request: request.execute_seconds),
         feature=Feature.WORKER_TIMES,
+        needs=(Tells.STEPS,),
     ),
     Metric(
         name="hookline_requests_rejected",
@@ -295,6 +325,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "also counted in the rejected requests with code limit_exceeded.",
         labels=(Label("limit", tuple(limit.name for limit in LIMITS)),),
         value=Reading(FinishedRequest, _over_limit),
+        needs=(Tells.FRONT_END,),
     ),
     Metric(
         name="hookline_request_time_per_output_token_seconds",
@@ -304,5 +335,6 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "observed for fewer than two tokens. Preemption included.",
         buckets=BucketFamily.INTER_TOKEN_LATENCY,
         value=_of_request(lambda request: request.tpot_seconds),
+        needs=(Tells.REQUESTS,),
     ),
 )

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
+from hookline.tells import Tells
 from hookline_metrics.drafts import MAX_SPECULATIVE_TOKENS, FailureCause, draft_use
 from hookline_metrics.metric import Kind, Label, Metric, Point, Stability
 from hookline_metrics.readings import LiveReading, Reading, StepReading, one
+
+_NEEDS = (Tells.STEPS, Tells.DRAFTS)
 
 
 def _positions(step: StepReading) -> Iterable[Point]:
@@ -34,6 +37,7 @@ def _count(
         unit=unit,
         help=text,
         value=Reading(StepReading, lambda step: one(number(step))),
+        needs=_NEEDS,
     )
 
 
@@ -51,6 +55,7 @@ def _live(
         unit=unit,
         help=text,
         value=Reading(LiveReading, lambda live: one(number(live))),
+        needs=_NEEDS,
         is_fleeting=is_fleeting,
         stability=Stability.EXPERIMENTAL,
     )
@@ -86,6 +91,7 @@ SPECULATION_METRICS: tuple[Metric, ...] = (
         "previous position: the conditional acceptance rate.",
         labels=(Label("position", cap=MAX_SPECULATIVE_TOKENS),),
         value=Reading(StepReading, _positions),
+        needs=_NEEDS,
     ),
     _count(
         "draft_seconds",
@@ -101,6 +107,7 @@ SPECULATION_METRICS: tuple[Metric, ...] = (
         "the proposer; includes the time the steps would have taken without "
         "drafts.",
         value=Reading(StepReading, _verify_seconds),
+        needs=_NEEDS,
     ),
     Metric(
         name="hookline_spec_decode_proposer_failures",
@@ -112,6 +119,7 @@ SPECULATION_METRICS: tuple[Metric, ...] = (
         "drafts.",
         labels=(Label("cause", tuple(FailureCause)),),
         value=Reading(StepReading, _failures),
+        needs=_NEEDS,
     ),
     _live(
         "acceptance_ratio",

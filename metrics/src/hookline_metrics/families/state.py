@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from hookline.clock import NANOSECONDS
 from hookline.payloads import EngineFacts
 from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.tells import Tells
 from hookline_metrics.metric import (
     Kind,
     Label,
@@ -157,6 +158,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         "without the KV cache's memory, or asleep without the weights as well.",
         labels=(Label("state", ("awake", "kv_cache_released", "weights_released")),),
         value=Reading(StateReading, lambda state: _sleep_state(state.stats)),
+        needs=(Tells.CONFIG,),
     ),
     Metric(
         name="hookline_requests_running",
@@ -164,6 +166,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         unit="requests",
         help="Requests in the running batch.",
         value=Reading(StateReading, lambda state: one(state.stats.running)),
+        needs=(Tells.LOAD,),
     ),
     Metric(
         name="hookline_requests_waiting",
@@ -173,6 +176,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         "cache (preempted requests included), a grammar, or a KV transfer.",
         labels=(Label("reason", ("capacity", "grammar", "remote_kv")),),
         value=Reading(StateReading, lambda state: _waiting(state.stats)),
+        needs=(Tells.LOAD,),
     ),
     Metric(
         name="hookline_oldest_waiting_age_seconds",
@@ -199,6 +203,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         help="Fraction of KV blocks held by requests, 0 to 1; blocks that only cache "
         "a prefix count as free.",
         value=Reading(StateReading, lambda state: one(state.stats.kv_usage)),
+        needs=(Tells.USAGE,),
     ),
     Metric(
         name="hookline_kv_blocks",
@@ -208,6 +213,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         "but caching a prefix) and free (empty).",
         labels=(Label("state", ("used", "cached", "free")),),
         value=Reading(StateReading, lambda state: _blocks(state.stats)),
+        needs=(Tells.BLOCKS,),
     ),
     Metric(
         name="hookline_conservation_residue",
@@ -220,6 +226,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         "differences, too.",
         labels=(Label("kind", ("requests", "tokens", "blocks")),),
         value=Reading(StateReading, lambda state: _residue(state.stats)),
+        needs=(Tells.EVENTS,),
         stability=Stability.EXPERIMENTAL,
     ),
     Metric(
@@ -229,6 +236,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         help="Requests that the engine accepted; rejected requests are not counted. "
         "The front end counts those of a plugin's engine.",
         value=Reading(StateReading, lambda state: one(state.stats.totals.received)),
+        needs=(),
     ),
     Metric(
         name="hookline_computed_tokens",
@@ -299,6 +307,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         help="Tokens that waiting requests have yet to compute, before prefix-cache "
         "hits.",
         value=Reading(StateReading, lambda state: one(state.stats.waiting_tokens)),
+        needs=(Tells.EVENTS,),
     ),
     Metric(
         name="hookline_kv_tokens",
@@ -308,6 +317,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         "requests), cached (free, but caching a prefix) and free (empty).",
         labels=(Label("state", ("used", "cached", "free")),),
         value=Reading(StateReading, _kv_tokens),
+        needs=(Tells.BLOCKS,),
     ),
     Metric(
         name="hookline_kv_capacity_tokens",
@@ -325,6 +335,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         help="Size of the KV cache in bytes, by the model's shape; 0 if that is not "
         "known.",
         value=Reading(EngineFacts, _capacity_bytes),
+        needs=(Tells.CONFIG, Tells.COST),
     ),
     Metric(
         name="hookline_kv_block_size_tokens",
@@ -346,6 +357,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         unit="tokens",
         help="Maximum prompt plus output tokens.",
         value=Reading(EngineFacts, lambda facts: one(facts.model.max_model_len)),
+        needs=(Tells.CONTEXT,),
     ),
     Metric(
         name="hookline_startup_seconds",
@@ -355,5 +367,6 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         "others.",
         labels=(Label("phase", cap=64),),
         value=Reading(EngineFacts, _startup),
+        needs=(Tells.STEPS,),
     ),
 )

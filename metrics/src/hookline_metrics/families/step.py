@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from hookline.clock import NANOSECONDS
 from hookline.stats.iteration_stats import FirstToken, IterationStats
+from hookline.tells import Tells
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StepReading, by_label, one
@@ -154,6 +155,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         value=Reading(
             StepReading, lambda step: one(flops(step.facts.model.cost, step.record))
         ),
+        needs=(Tells.STEPS, Tells.COST),
     ),
     Metric(
         name="hookline_estimated_read_bytes",
@@ -165,6 +167,7 @@ STEP_METRICS: tuple[Metric, ...] = (
             StepReading,
             lambda step: one(read_bytes(step.facts.model.cost, step.record)),
         ),
+        needs=(Tells.STEPS, Tells.COST),
     ),
     Metric(
         name="hookline_estimated_write_bytes",
@@ -176,5 +179,6 @@ STEP_METRICS: tuple[Metric, ...] = (
             StepReading,
             lambda step: one(write_bytes(step.facts.model.cost, step.record)),
         ),
+        needs=(Tells.STEPS, Tells.COST),
     ),
 )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from hookline.finish_cause import Rejected
 from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.scheduler_stats import TenantStats
+from hookline.tells import Tells
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.families.finish_reasons import REASON, reason_of
 from hookline_metrics.metric import Feature, Kind, Label, Metric, Point
@@ -113,6 +114,7 @@ TENANT_METRICS: tuple[Metric, ...] = (
         ),
         feature=Feature.TENANTS,
         value=Reading(FinishedRequest, _limited),
+        needs=(Tells.FRONT_END,),
     ),
     _tokens(
         "prompt",

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from hookline.logged_record import LoggedRecord
 from hookline.payloads import RecordsLogged
+from hookline_processes.logged_record import LoggedRecord
 from hookline_registry import Failure, isolate
 from hookline_server.logs.safe_record import safe_record
 

@@ -4,8 +4,8 @@ import logging
 
 from hookline.clock import NANOSECONDS
 from hookline.frozen import frozen_map
-from hookline.logged_record import LoggedRecord
 from hookline_processes.log_fields import FieldValue, process_of
+from hookline_processes.logged_record import LoggedRecord
 from hookline_server.logs.redaction import (
     in_one_line,
     public_line,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,8 @@ from hookline_faults.scripted_gateway import (
 )
 from hookline_faults.scripted_instances import FakeInstance, dead_instance
 
+SGLANG = Path(__file__).parent / "sglang_metrics.txt"
+"""A page as SGLang writes it: two engines, one in two stages, with priorities."""
 BODY = {"model": "m", "messages": [], "stream": True}
 
 
@@ -247,6 +250,21 @@ async def test_state_is_the_upstreams_own() -> None:
     assert numbers.of("kv_cache_usage_ratio", engine="1") is None
     assert numbers.of("preemptions_total") is None
     assert numbers.of("step_seconds_count") is None
+
+
+async def test_state_of_sglang_is_merged() -> None:
+    """Ranks and priorities count once, queues by what their requests wait for."""
+    instance = FakeInstance()
+    instance.page = SGLANG.read_text("utf-8")
+    async with gateway(instance) as client:
+        numbers = await numbers_of_gateway(client)
+
+    assert numbers.of("requests_running") == 5 + 2
+    assert numbers.of("requests_waiting", reason="capacity") == 4
+    assert numbers.of("requests_waiting", reason="grammar") == 3
+    assert numbers.of("requests_waiting", reason="remote_kv") == 0
+    assert numbers.of("kv_cache_usage_ratio") == 0.5
+    assert numbers.of("context_length_tokens") == 32768
 
 
 async def test_upstream_that_is_lost_and_found() -> None:

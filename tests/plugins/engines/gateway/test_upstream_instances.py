@@ -37,6 +37,23 @@ hookline_engine_info{engine="1",max_model_len="2048",max_num_seqs="8"} 1.0
 """
 
 
+REMOTE = {"remote_kv": 4.0}
+RANK = 'engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="{}",tp_rank="{}"'
+
+
+def sglang(*series: tuple[str, float], name: str = "num_running_reqs") -> str:
+    """A page with these series of the one family, and one request that waits."""
+    lines = [f"sglang:{name}{{{labels}}} {value}\n" for labels, value in series]
+    first = RANK.format(0, 0)
+    fixed = {"num_running_reqs": 2.0, "num_queue_reqs": 1.0}
+    lines += [
+        f"sglang:{each}{{{first}}} {value}\n"
+        for each, value in fixed.items()
+        if each != name
+    ]
+    return "".join(lines)
+
+
 class Clock:
     """A clock that the test advances."""
 
@@ -55,10 +72,10 @@ def made(clock: Clock | None = None, number: int = 1) -> Instance:
 @pytest.mark.parametrize(
     ("page", "expected"),
     [
-        (HOOKLINE, Load(10, 0.5, waiting=7)),
+        (HOOKLINE, Load(10, 0.5, waiting=7, held=REMOTE)),
         (VLLM, Load(50, 0.125, waiting=30)),
-        (HOOKLINE + VLLM, Load(10, 0.5, waiting=7)),
-        (HOOKLINE + INFO, Load(10, 0.5, 2048, waiting=7)),
+        (HOOKLINE + VLLM, Load(10, 0.5, waiting=7, held=REMOTE)),
+        (HOOKLINE + INFO, Load(10, 0.5, 2048, waiting=7, held=REMOTE)),
         (
             VLLM + INFO.replace("4096", "x").replace("2048", "0"),
             Load(50, 0.125, waiting=30),
@@ -75,6 +92,58 @@ def made(clock: Clock | None = None, number: int = 1) -> Instance:
 )
 def test_load_is_read_off_metrics(page: str, expected: Load | None) -> None:
     """All engines and reasons together, of the first dialect that is there."""
+    assert read_load(page) == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        pytest.param(
+            sglang((RANK.format(0, 0), 3), (RANK.format(1, 0), 3)),
+            Load(4, 0, waiting=1, has_kv_usage=False),
+            id="the stages of a pipeline have the same requests",
+        ),
+        pytest.param(
+            sglang((RANK.format(0, 0), 3), (RANK.format(0, 1), 2)),
+            Load(4, 0, waiting=1, has_kv_usage=False),
+            id="so have ranks, if all of them tell",
+        ),
+        pytest.param(
+            sglang(
+                (f'dp_rank="0",{RANK.format(0, 0)}', 3),
+                (f'dp_rank="1",{RANK.format(0, 1)}', 4),
+            ),
+            Load(8, 0, waiting=1, has_kv_usage=False),
+            id="engines have requests of their own",
+        ),
+        pytest.param(
+            sglang(
+                (f'{RANK.format(0, 0)},priority=""', 3),
+                (f'{RANK.format(0, 0)},priority="1"', 1),
+                (f'{RANK.format(0, 0)},priority="5"', 2),
+            ),
+            Load(4, 0, waiting=1, has_kv_usage=False),
+            id="priorities share what is told in sum",
+        ),
+        pytest.param(
+            sglang((RANK.format(0, 0), 4), name="num_grammar_queue_reqs"),
+            Load(7, 0, waiting=5, has_kv_usage=False, held={"grammar": 4.0}),
+            id="those that wait for grammars are beside the queue",
+        ),
+        pytest.param(
+            sglang((RANK.format(0, 0), 4), name="num_decode_transfer_queue_reqs"),
+            Load(7, 0, waiting=5, has_kv_usage=False, held={"remote_kv": 4.0}),
+            id="and those that wait for KV",
+        ),
+        pytest.param(
+            sglang((RANK.format(0, 0), 40960.0), name="context_len"),
+            Load(3, 0, 40960, waiting=1, has_kv_usage=False),
+            id="the context",
+        ),
+    ],
+)
+def test_load_of_sglang_counts_each_request_once(page: str, expected: Load) -> None:
+    """Its series are of ranks, priorities and queues, not only of engines."""
     assert read_load(page) == expected
 
 

@@ -1,12 +1,13 @@
 """What the middleware tells of HTTP requests, which it passes on as they are."""
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from hookline.pages import PageEvent, Routes
+from hookline.pages import PageEvent, PageRequest, PageResponse, Routes
 from hookline_vllm.attachment import Attachment
 from hookline_vllm.endpoints import Endpoints
 from hookline_vllm.general import HTTP
@@ -115,16 +116,79 @@ async def test_endpoint_plugin_adds_the_middleware_and_streams_events() -> None:
     def frames() -> Any:
         yield PageEvent(data="first")
 
-    def add_routes(routes_of: Any) -> None:
+    def add_routes(routes_of: Any, _: object) -> None:
         routes: Routes = routes_of("live")
         routes.events("/live/frames", frames)
 
     attachment, client = Attachment(), Client("/hookline/live/frames")
-    attachment.pages.open(SimpleNamespace(add_routes=add_routes), lambda _: 0.0)
+    observers = SimpleNamespace(add_routes=add_routes, settle=lambda _: 0.0)
+    attachment.pages.open(observers, lambda _: 0.0)
     await made(application, attachment)(client.scope, never, client.send)
 
     bodies = [each.get("body") for each in client.got]
     assert bodies == [None, b"data: first\n\n", b""]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/why/7", b"why 7"), ("/flight-recorder/7", b"12"), ("/v1/completions", b"12")],
+)
+async def test_page_has_its_own_path_where_vllm_has_none(
+    path: str, body: bytes
+) -> None:
+    """A route of vLLM's goes before, whatever its method."""
+
+    def add_routes(routes_of: Any, _: object) -> None:
+        routes: Routes = routes_of("insight")
+        for pattern in ("/why/{id}", "/flight-recorder/{id}"):
+            routes.get(pattern, _why)
+
+    attachment, client = Attachment(), Client(path)
+    attachment.inbox.is_open = True
+    observers = SimpleNamespace(add_routes=add_routes, settle=lambda _: 0.0)
+    attachment.pages.open(observers, lambda _: 0.0)
+    vllms = SimpleNamespace(matches=lambda scope: (Match(scope["path"]), {}))
+    app = SimpleNamespace(router=SimpleNamespace(routes=[vllms]))
+    scope = {**client.scope, "method": "GET", "app": app, "query_string": b""}
+
+    await Middleware(application, attachment)(scope, client.receive, client.send)
+
+    assert client.got[1]["body"] == body
+
+
+def _why(request: PageRequest) -> PageResponse:
+    body = f"why {request.path_values['id']}".encode()
+    return PageResponse(body=body, content_type="text/plain")
+
+
+@pytest.mark.parametrize("path", ["/live", "/hookline/live"])
+async def test_folder_of_pages_is_led_to(path: str, tmp_path: Path) -> None:
+    """The links in it are relative, so its path ends in a slash."""
+    (tmp_path / "index.html").write_text("the view")
+
+    def add_routes(routes_of: Any, _: object) -> None:
+        routes: Routes = routes_of("live")
+        routes.files("/live", tmp_path)
+
+    attachment, client = Attachment(), Client(path)
+    observers = SimpleNamespace(add_routes=add_routes, settle=lambda _: 0.0)
+    attachment.pages.open(observers, lambda _: 0.0)
+    app = SimpleNamespace(router=SimpleNamespace(routes=[]))
+    scope = {**client.scope, "method": "GET", "app": app, "query_string": b""}
+    middleware = Middleware(application, attachment)
+
+    await middleware(scope, client.receive, client.send)
+    assert client.got[0]["status"] == 308
+    assert (b"location", b"live/") in client.got[0]["headers"]
+    await middleware({**scope, "path": f"{path}/"}, client.receive, client.send)
+    assert client.got[-1]["body"] == b"the view"
+
+
+class Match:
+    """Starlette's: whether vLLM has a route, perhaps with another method."""
+
+    def __init__(self, path: str) -> None:
+        self.value = int(path.startswith(("/flight-recorder", "/v1")))
 
 
 async def never() -> Message:

@@ -4,12 +4,16 @@ import logging
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hookline.pages import PageRequest, PageResponse, Routes
+from hookline_testing.attached_vllm import AttachedServer
 from hookline_testing.fake_vllm import (
+    LENGTH,
     AggregateStatLoggerBase,
     EngineCoreOutput,
     EngineCoreRequest,
@@ -20,6 +24,7 @@ from hookline_testing.fake_vllm import (
     vllm_config,
 )
 from hookline_testing.waiting import wait_until
+from hookline_vllm import shapes
 from hookline_vllm.attachment import Attachment
 from hookline_vllm.general import wrap_processor
 from hookline_vllm.notices import Inbox, Refused
@@ -96,6 +101,35 @@ def test_request_of_another_shape_is_served() -> None:
     assert processor.request_states.keys() == {"a"}
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_statistics_of_another_shape_are_left(
+    known: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One log line names the attribute; what is of a known shape counts on."""
+    monkeypatch.setenv("HOOKLINE_STAT_LOGGERS", "none")
+    monkeypatch.setattr(shapes, "_complained", set())
+    server = AttachedServer()
+    with closing(server), caplog.at_level(logging.WARNING):
+        server.wait_until_begun()
+        for name in "ab":
+            server.vllm.add(name)
+            state: Any = SchedulerStats() if known else SimpleNamespace(running=1)
+            ended = EngineCoreOutput(name, [1], LENGTH)
+            if not known:
+                ended.events = [SimpleNamespace(type=1)]  # type: ignore[list-item]
+            server.vllm.step(ended, stats=state)
+        server.attachment.tell(0.0)
+        telling = server.attachment._telling
+        assert telling is not None
+        (engine,) = telling.front_end._engines.values()
+        counted = engine.accounting.received, engine.accounting.num_in_flight
+
+    lines = [line for line in caplog.messages if "is not understood" in line]
+    assert len(lines) == (0 if known else 1)
+    assert all("'timestamp'" in line or "'num_" in line for line in lines)
+    assert counted == (2, 0)
+
+
 def test_full_queue_drops_and_does_not_wait() -> None:
     """Its bound is that of our memory."""
     inbox = Inbox(bound=1)
@@ -141,13 +175,14 @@ async def test_page_of_a_logger_is_served_below_hookline() -> None:
     def broken(request: PageRequest) -> PageResponse:
         raise RuntimeError(request.path_values)
 
-    def add_routes(routes_of: object) -> None:
+    def add_routes(routes_of: object, _: object) -> None:
         routes: Routes = routes_of("mine")  # type: ignore[operator]
         routes.get("/why/{id}", why)
         routes.get("/broken", broken)
 
     assert await answer(pages, "/hookline/why/7") == (503, b"")
-    pages.open(SimpleNamespace(add_routes=add_routes), lambda _: 0.0)
+    observers = SimpleNamespace(add_routes=add_routes, settle=lambda _: 0.0)
+    pages.open(observers, lambda _: 0.0)
 
     assert await answer(pages, "/hookline/why/7") == (200, b"7")
     assert (await answer(pages, "/hookline/broken"))[0] == 500
@@ -197,7 +232,7 @@ def test_loggers_start_once_vllm_is_ready(monkeypatch: pytest.MonkeyPatch) -> No
     vllm.processor.abort_requests(["a"], internal=True)
 
     wait_until(lambda: attachment._telling, "the loggers have not started")
-    attachment.settle("prometheus")
+    attachment.tell(0.0)
     telling = attachment._telling
     assert telling is not None
     (engine,) = telling.front_end._engines.values()

@@ -248,15 +248,24 @@ def test_request_counts_at_the_engine_that_answers() -> None:
     assert [each.accounting.received for each in attached.engines.values()] == [1, 1]
 
 
-def test_facts_come_from_the_request_and_its_http_headers() -> None:
-    """Adapter and priority are vLLM's, the tenant and the trace the middleware's."""
+@pytest.mark.parametrize(("session", "kept"), [("s-1", "s-1"), ("no id", None)])
+def test_facts_come_from_the_request_and_its_http_headers(
+    session: str, kept: str | None
+) -> None:
+    """Adapter, session and priority are vLLM's, tenant and trace the middleware's."""
     attached = Attached()
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     http = HttpFacts("acme", {"traceparent": trace})
     token = HTTP.set(http)
     adapter = SimpleNamespace(lora_name="law")
     params = SamplingParams(max_tokens=3, output_kind=SimpleNamespace(value=2))
-    attached.vllm.add("a", lora_request=adapter, priority=7, sampling_params=params)
+    attached.vllm.add(
+        "a",
+        lora_request=adapter,
+        priority=7,
+        sampling_params=params,
+        session_id=session,
+    )
     HTTP.reset(token)
     attached.processor.abort_requests(["a"], internal=True)
 
@@ -264,6 +273,7 @@ def test_facts_come_from_the_request_and_its_http_headers() -> None:
 
     facts = ended.facts
     assert (facts.tenant, facts.lora, facts.priority) == ("acme", "law", 7)
+    assert facts.session_id == kept
     assert facts.trace_id == "0af7651916cd43dd8448eb211c80319c"
     assert (ended.params.max_tokens, ended.is_streamed) == (3, False)
     assert http.client_id == "cmpl-a"
@@ -297,7 +307,7 @@ def test_without_wraps_sums_are_told() -> None:
 
     heard = attached.hear()
 
-    (iteration,) = (each.iteration for each in heard.states if each.cause == "requests")
+    (iteration,) = (each.iteration for each in heard.states if each.cause == "state")
     assert iteration.generation_tokens == heard.latest().totals.sampled_tokens == 3
     assert iteration.inter_token_seconds == ((0.02, 2),)
     assert [each.reason for each in iteration.finished] == ["stop"]

@@ -9,7 +9,12 @@ import pytest
 from hookline.engine.commands import Add, Command
 from hookline.events import StepOutput
 from hookline.step import StepPlan, StepResult
-from hookline_testing.fake_vllm import LENGTH, EngineCoreOutput, SamplingParams
+from hookline_testing.fake_vllm import (
+    LENGTH,
+    EngineCoreOutput,
+    SamplingParams,
+    plan,
+)
 from hookline_vllm import taps
 from hookline_vllm.request_numbers import external_id, number_of
 from hookline_vllm.scheduling import telling, wrap_choice
@@ -101,39 +106,6 @@ def request(name: str) -> SimpleNamespace:
         lora_request=None,
         priority=0,
         cache_salt=None,
-    )
-
-
-def plan(
-    tokens: dict[str, int],
-    *,
-    new: dict[str, int] | None = None,
-    cached: dict[str, int] | None = None,
-    resumed: tuple[str, ...] = (),
-    preempts: tuple[SimpleNamespace, ...] = (),
-) -> SimpleNamespace:
-    """A plan; `new` and `cached` have the tokens computed before."""
-    news = [
-        SimpleNamespace(
-            req_id=name,
-            num_computed_tokens=computed,
-            block_ids=([1, 2],),
-            prompt_token_ids=list(range(8)),
-        )
-        for name, computed in (new or {}).items()
-    ]
-    known = cached or {}
-    return SimpleNamespace(
-        num_scheduled_tokens=tokens,
-        scheduled_new_reqs=news,
-        scheduled_cached_reqs=SimpleNamespace(
-            req_ids=list(known),
-            num_computed_tokens=list(known.values()),
-            new_block_ids=[([3],) if each in resumed else None for each in known],
-            resumed_req_ids=set(resumed),
-        ),
-        scheduled_spec_decode_tokens={},
-        preempts=preempts,
     )
 
 

@@ -17,7 +17,6 @@ from hookline.front_end_parts import SleepOperation
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import OUTPUT_HOOKS
 from hookline.frozen import frozen_map
-from hookline.logged_record import LoggedRecord
 from hookline.payloads import (
     FrontEndChanged,
     HttpAnswered,
@@ -29,6 +28,7 @@ from hookline.request import RequestFacts
 from hookline_metrics import Recorder
 from hookline_metrics.front_end_parts import ObserverStats, ServerAddress
 from hookline_observer.remote_observers import RemoteObservers, unheard_fields
+from hookline_processes.logged_record import LoggedRecord
 from hookline_testing import PluginSite
 from hookline_testing.changeable import changeable
 from hookline_testing.hosted_observer import HostedObserver

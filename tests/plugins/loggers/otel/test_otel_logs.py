@@ -17,7 +17,6 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 import hookline_otel
 from hookline import hookspecs
 from hookline.config import EngineConfig
-from hookline.logged_record import LoggedRecord
 from hookline.payloads import EngineStopped, LoggerContext, RecordsLogged
 from hookline_faults.otlp import SPAN_ID, START, TRACE_ID, TRACED, Receiver, ended
 from hookline_otel.endpoint import OtlpProtocol
@@ -25,6 +24,7 @@ from hookline_otel.log_exporter import LogExporter
 from hookline_otel.log_sender import converted, severity
 from hookline_otel.logger import OtelLogger
 from hookline_otel.tally import Counts
+from hookline_processes.logged_record import LoggedRecord
 from hookline_testing.payloads import make_started, make_step
 
 STOPPED = EngineStopped(engine_index=0, reason="closed")

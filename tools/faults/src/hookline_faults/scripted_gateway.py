@@ -14,7 +14,7 @@ from hookline.config import EngineConfig
 from hookline.config.observers import ObserverConfig
 from hookline_faults.scripted_instances import Client, FakeInstance
 from hookline_gateway.app import create_gateway
-from hookline_gateway.measuring.fed import without_unfed
+from hookline_gateway.measuring.told import named
 from hookline_gateway.settings import GatewaySettings
 
 CHAT = "/v1/chat/completions"
@@ -120,7 +120,7 @@ async def _client(
         # A busy machine may be late with what the page shows.
         page_wait_seconds=5.0,
     )
-    config = without_unfed(EngineConfig(observers=observers))
+    config = named(EngineConfig(observers=observers))
     async with TestClient(TestServer(create_gateway(settings, config, clock))) as made:
         client: TestClient[web.Request, web.Application] = made
         yield client

@@ -62,6 +62,7 @@ class FakeInstance:
         running: Number of running requests in the metrics.
         waiting: Number of waiting requests in the metrics.
         kv_usage: Usage of the KV cache in the metrics; None leaves it out.
+        page: Its whole page of metrics; None makes one of the numbers above.
         models: Names of its models; None answers the request for them like others.
         written: Number of pieces that its connections have taken.
         tickets: Each piece of an answer takes one, and waits for it; None for none.
@@ -94,6 +95,7 @@ class FakeInstance:
         self.told = asyncio.Event()
         self.running = self.waiting = 0
         self.kv_usage: float | None = 0.0
+        self.page: str | None = None
         self.models: Sequence[str] | None = None
         self.tickets: asyncio.Semaphore | None = None
         self.written = 0
@@ -134,6 +136,8 @@ class FakeInstance:
     async def _metrics(self, request: web.Request) -> web.Response:
         self.looked_at += 1
         self.looked_with = request.headers.get("Authorization")
+        if self.page is not None:
+            return web.Response(text=self.page)
         length, usage = self.max_model_len, self.kv_usage
         info = f'hookline_engine_info{{a="b",max_model_len="{length}"}} 1.0\n'
         return web.Response(

@@ -42,6 +42,7 @@ class EngineCoreRequest:
     arrival_time: float = field(default_factory=lambda: SystemClock().wall() / 1e9)
     lora_request: object = None
     priority: int = 0
+    session_id: str | None = None
     trace_headers: Mapping[str, str] | None = None
 
 
@@ -123,6 +124,41 @@ class AggregateStatLoggerBase:
     """The base class of loggers."""
 
 
+def plan(
+    tokens: dict[str, int],
+    *,
+    new: dict[str, int] | None = None,
+    cached: dict[str, int] | None = None,
+    resumed: tuple[str, ...] = (),
+    preempts: tuple[SimpleNamespace, ...] = (),
+) -> SimpleNamespace:
+    """Returns a `SchedulerOutput`; `new` and `cached` have the tokens computed before.
+
+    What it preempts only a fake scheduler reads.
+    """
+    news = [
+        SimpleNamespace(
+            req_id=name,
+            num_computed_tokens=computed,
+            block_ids=([1, 2],),
+        )
+        for name, computed in (new or {}).items()
+    ]
+    known = cached or {}
+    return SimpleNamespace(
+        num_scheduled_tokens=tokens,
+        scheduled_new_reqs=news,
+        scheduled_cached_reqs=SimpleNamespace(
+            req_ids=list(known),
+            num_computed_tokens=list(known.values()),
+            new_block_ids=[([3],) if each in resumed else None for each in known],
+            resumed_req_ids=set(resumed),
+        ),
+        scheduled_spec_decode_tokens={},
+        preempts=preempts,
+    )
+
+
 def output_processor() -> type:
     """Returns a class of its own, as tests wrap its methods."""
 
@@ -169,8 +205,10 @@ def output_processor() -> type:
     return OutputProcessor
 
 
-def vllm_config(*, num_blocks: int = 101) -> SimpleNamespace:
-    """Returns what is read of a `VllmConfig`."""
+def vllm_config(
+    *, num_blocks: int = 101, servers: int = 1, server: int = 0
+) -> SimpleNamespace:
+    """Returns what is read of a `VllmConfig`, in one of several API servers."""
     return SimpleNamespace(
         model_config=SimpleNamespace(
             model="/models/tiny",
@@ -192,7 +230,8 @@ def vllm_config(*, num_blocks: int = 101) -> SimpleNamespace:
             data_parallel_size=1,
             tensor_parallel_size=1,
             pipeline_parallel_size=1,
-            _api_process_count=1,
+            _api_process_count=servers,
+            _api_process_rank=server,
         ),
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
@@ -116,3 +117,10 @@ def _count(config: PreTrainedConfig, names: Sequence[str]) -> int | None:
     """Returns the first of these attributes that the configuration has."""
     found = (getattr(config, name, None) for name in names)
     return next((value for value in found if isinstance(value, int)), None)
+
+
+def sum_of_costs(parts: Sequence[ModelCost]) -> ModelCost:
+    """Returns the cost of a model whose parts, or ranks, have these costs."""
+    costs = [msgspec.structs.asdict(each) for each in parts]
+    names = ModelCost.__struct_fields__
+    return ModelCost(**{name: sum(each[name] for each in costs) for name in names})

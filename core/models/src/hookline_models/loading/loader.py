@@ -12,7 +12,6 @@ from hookline.config.cache import CacheConfig, KVCacheDtype
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import ExecutorConfig
 from hookline.config.model import ModelConfig
-from hookline.cost import sum_of_costs
 from hookline.engine.worker.extension import LoadedParts
 from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.loaded_model import LoadedModel
@@ -37,7 +36,7 @@ from hookline_models.forwards.first_forward import (
 )
 from hookline_models.forwards.layer_span import span_of
 from hookline_models.forwards.probe import Probed, probe
-from hookline_models.loading.cost import cost_of
+from hookline_models.loading.cost import cost_of, sum_of_costs
 from hookline_models.loading.fingerprint import fingerprint_of
 
 _log = logging.getLogger(__name__)

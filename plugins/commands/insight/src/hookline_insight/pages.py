@@ -4,14 +4,15 @@ It also logs what bounds an engine, once that changes.
 """
 
 import logging
-import os
 
 from hookline import hookimpl
 from hookline.pages import PageRequest, PageResponse, Routes
 from hookline.payloads import EngineStopped, LoggerContext, StepFinished
+from hookline.tells import Tells
 from hookline_insight.answers import PATH, STALLED_PATH
 from hookline_insight.asking import Question, ask
 from hookline_insight.bound_watch import BoundWatch
+from hookline_recording.folder import owner_of_engines
 
 _log = logging.getLogger(__name__)
 _JSON = "application/json"
@@ -68,6 +69,11 @@ class Insight:
 
 
 @hookimpl
+def logger_needs() -> tuple[Tells, ...]:
+    return (Tells.PLAN,)
+
+
+@hookimpl
 def create_stat_logger(context: LoggerContext) -> Insight:
     is_apart = context.config.observers.observer_process
-    return Insight(os.getppid() if is_apart else os.getpid())
+    return Insight(owner_of_engines(is_apart=is_apart))

@@ -10,7 +10,7 @@ from socket import socket
 from hookline import __version__
 from hookline.config import EngineConfig
 from hookline.plugins.kinds import LOGGER
-from hookline_gateway.measuring.fed import without_unfed
+from hookline_gateway.measuring.told import named
 from hookline_gateway.options import LOGGERS, gateway_options
 from hookline_gateway.serving import serve_gateway
 from hookline_gateway.settings import GatewaySettings
@@ -43,7 +43,7 @@ def run(argv: list[str]) -> int:
         operand="upstream",
     )
     settings = arguments.make("server", GatewaySettings)
-    config = without_unfed(engine_config(arguments, in_process=True))
+    config = named(engine_config(arguments, in_process=True))
     log = set_up_log(settings.log_level, settings.log_format)
     with closing(log), closing(listen(settings.host, settings.port)) as listening:
         if is_wide(listening):

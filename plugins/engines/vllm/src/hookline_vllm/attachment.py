@@ -56,10 +56,15 @@ class Attachment:
         atexit.register(self.close)
         self._thread.start()
 
-    def settle(self, logger: str) -> float:
-        """Has a logger get all for its page; returns the age of what is missing."""
+    @property
+    def has_begun(self) -> bool:
+        """Whether the loggers run."""
+        return self._telling is not None
+
+    def tell(self, _: float) -> float:
+        """Tells all that there is; nothing is left that would be old."""
         self._drain()
-        return 0.0 if self._telling is None else self._telling.observers.settle(logger)
+        return 0.0
 
     def close(self) -> None:
         """Ends the thread after the last notices, and then the loggers."""
@@ -69,8 +74,7 @@ class Attachment:
         self._thread.join(CLOSE_SECONDS)
         self._drain()
         if self._telling is not None:
-            isolate(self._telling.front_end.close)
-            self._telling.observers.close(CLOSE_SECONDS)
+            isolate(self._telling.close, CLOSE_SECONDS)
 
     def _run(self, vllm_config: Any, engine_indexes: list[int]) -> None:
         if not attach("loggers", lambda: self._begin(vllm_config, engine_indexes)):
@@ -85,7 +89,7 @@ class Attachment:
         telling = Telling(
             vllm_config, engine_indexes, tells_requests=self.tells_requests
         )
-        self.pages.open(telling.observers, self.settle)
+        self.pages.open(telling.observers, self.tell)
         self._telling = telling
 
     def _drain(self) -> None:
@@ -93,20 +97,24 @@ class Attachment:
         with self._lock:
             if (telling := self._telling) is None:
                 return
+            is_lost = False
             while (notice := self.inbox.pop()) is not None:
                 outcome = isolate(telling.front_end.handle, notice)
                 if isinstance(outcome, Failure):
                     complain(type(notice).__name__, outcome)
+                    is_lost = True
             if self._missed != self.inbox.dropped:
                 self._missed = self.inbox.dropped
                 complain("a full queue", Failure(OverflowError("notices are lost")))
+                is_lost = True
+            if is_lost:
                 isolate(self._catch_up, telling)
             if now() - self._beaten_at >= telling.heartbeat_ns:
                 self._beaten_at = now()
                 isolate(telling.front_end.tick, +self.in_flight)
 
     def _catch_up(self, telling: "Telling") -> None:
-        """Ends what vLLM does not know any more, as notices of it were lost."""
+        """Ends what vLLM does not know any more, as not all was told of it."""
         known = list(self.processor.request_states)  # atomic
         telling.front_end.keep(frozenset(known))
 

@@ -22,6 +22,8 @@ from hookline.stats.scheduler_stats import (
     SchedulerStats,
 )
 from hookline.stats.step_work import BlockEviction
+from hookline_metrics.balanced_state import balanced
+from hookline_vllm.api_servers import STATE
 from hookline_vllm.engine_events import Rounds, aborts, nanoseconds
 from hookline_vllm.shapes import (
     IterationShape,
@@ -30,6 +32,7 @@ from hookline_vllm.shapes import (
 )
 from hookline_vllm.summed import SummedRequests
 
+HEARTBEAT = "heartbeat"
 NOTHING = IterationStats()
 DEFERRED = "deferred"
 """Name of what vLLM's requests wait for that capacity does not help."""
@@ -65,6 +68,7 @@ class EngineAccount:
         self._summed = None if tells_requests else SummedRequests()
         self._totals = EngineTotals()
         self._stats = SchedulerStats(kv_blocks=facts.model.num_kv_blocks)
+        self._is_fresh = False
         observers.started(facts, started)
 
     # -- what vLLM tells ----------------------------------------------------------
@@ -107,7 +111,7 @@ class EngineAccount:
 
     def heartbeat(self, at: int) -> None:
         clock = ClockPair(self._clock.wall(), self._clock.now())
-        self._tell(StepEvents(), at, "heartbeat", clock=clock)
+        self._tell(StepEvents(), at, HEARTBEAT, clock=clock)
 
     def close(self, at: int) -> None:
         """Ends all requests: the server ends."""
@@ -145,6 +149,9 @@ class EngineAccount:
         facts: Mapping[int, RequestFacts] = EMPTY,
         clock: ClockPair | None = None,
     ) -> None:
+        # Of several API servers, only some are told the state of a step.
+        if self._is_fresh and cause in {REQUESTS, HEARTBEAT}:
+            cause, self._is_fresh = STATE, False
         stats = self._present()
         output = StepOutput(self._index, at, cause, stats, events=events, clock=clock)
         self._observers.observe(output, iteration, facts)
@@ -162,7 +169,7 @@ class EngineAccount:
             )
             return replace(stats, totals=totals)
         if self.is_alone:
-            stats = _balanced(stats, accounting.num_in_flight)
+            stats = balanced(stats, accounting.num_in_flight)
         finished = {
             reason: count
             for reason, count in accounting.finished.items()
@@ -180,6 +187,7 @@ class EngineAccount:
         )
 
     def _state(self, told: SchedulerShape) -> None:
+        self._is_fresh = True
         deferred, blocks = told.num_skipped_waiting_reqs, self._stats.kv_blocks
         self._stats = replace(
             self._stats,
@@ -207,25 +215,6 @@ class EngineAccount:
             sampled_tokens=totals.sampled_tokens + iteration.generation_tokens,
             finished_tokens=totals.finished_tokens + ended,
         )
-
-
-def _balanced(stats: SchedulerStats, num_in_flight: int) -> SchedulerStats:
-    """Returns a state in which each request in flight runs or waits.
-
-    vLLM tells no state when the last request is aborted, nor before a request's first
-    step.
-    """
-    running, held = min(stats.running, num_in_flight), stats.held
-    room = num_in_flight - running
-    if room < sum(held.values()):
-        held = {DEFERRED: room}
-    return replace(
-        stats,
-        running=running,
-        held=held,
-        waiting=room - sum(held.values()),
-        kv_blocks_used=stats.kv_blocks_used if num_in_flight else 0,
-    )
 
 
 def _eviction(event: object) -> BlockEviction:

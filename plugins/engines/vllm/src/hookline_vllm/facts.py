@@ -6,6 +6,7 @@ from typing import Any
 from hookline.cache_facts import CacheFacts
 from hookline.payloads import EngineFacts
 from hookline.step import ModelShape
+from hookline.tells import Tells
 
 
 def served_name(config: Any) -> str:
@@ -16,7 +17,13 @@ def served_name(config: Any) -> str:
     return str(names[0]) if names else str(config.model_config.model)
 
 
-def engine_facts(config: Any, engine_index: int, version: str) -> EngineFacts:
+def engine_facts(
+    config: Any,
+    engine_index: int,
+    version: str,
+    *,
+    tells: tuple[Tells, ...] = tuple(Tells),
+) -> EngineFacts:
     """Returns what a `VllmConfig` tells of one of its engines, once it is ready."""
     model, cache = config.model_config, config.cache_config
     scheduler, parallel = config.scheduler_config, config.parallel_config
@@ -45,6 +52,7 @@ def engine_facts(config: Any, engine_index: int, version: str) -> EngineFacts:
         data_parallel_size=int(parallel.data_parallel_size),
         tensor_parallel_size=int(parallel.tensor_parallel_size),
         pipeline_parallel_size=int(parallel.pipeline_parallel_size),
+        tells=tells,
     )
 
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 from hookline.clock import NANOSECONDS
 from hookline.payloads import CLIENT_LEFT, HttpExchange
 from hookline_registry import Failure, isolate
+from hookline_vllm.asgi import Receive, Send
 from hookline_vllm.attachment import Attachment
 from hookline_vllm.general import HTTP
 from hookline_vllm.notices import Answered, HttpFacts, now
-from hookline_vllm.pages import PREFIX, Receive, Send
 from hookline_vllm.shapes import complain
 
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
@@ -38,7 +38,7 @@ class Middleware:
     ) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif scope["path"].startswith(f"{PREFIX}/"):
+        elif self._attachment.pages.takes(scope):
             await self._attachment.pages.serve(scope, receive, send)
         else:
             await self._passed(scope, receive, send)

@@ -4,39 +4,48 @@ import asyncio
 import mimetypes
 import re
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs
 
-from hookline.pages import EventHandler, PageHandler, PageRequest, PageResponse, Routes
+from hookline.frontend.observing import RemotePages, TellFirst
+from hookline.pages import (
+    EventHandler,
+    PageHandler,
+    PageRequest,
+    PageResponse,
+    Routes,
+    RoutesOf,
+)
 from hookline_registry import Failure, isolate
+from hookline_vllm.asgi import Receive, Scope, Send, body_of, left
 
 if TYPE_CHECKING:
     from hookline_server.page_events import Broadcast
+    from hookline_vllm.forwarding import Forwarding
 
 PREFIX = "/hookline"
 MAX_THREADS = 8
 MAX_SECONDS = 10.0
-MAX_BODY = 1 << 20
 MAX_VIEWERS = 32
-
-Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Settle = Callable[[str], float]
 
 
 class Observed(Protocol):
-    """What registers pages."""
+    """What registers pages, and brings a logger up to date for its page."""
 
-    def add_routes(self, routes_of: Callable[[str], Routes]) -> None: ...
+    def add_routes(
+        self, routes_of: RoutesOf, tell_first: TellFirst
+    ) -> RemotePages | None: ...
+
+    def settle(self, logger: str) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
     method: str
+    path: str
     pattern: re.Pattern[str]
     logger: str
     handler: PageHandler
@@ -48,19 +57,46 @@ class Pages:
 
     def __init__(self) -> None:
         self._pages: list[_Page] = []
-        self._settle: Settle = lambda _: 0.0
-        self._is_open = False
+        self._heads: Collection[str] = ()
+        self._folders: Collection[str] = ()
+        self._observers: Observed | None = None
+        self._forwarding: Forwarding | None = None
         self._threads = threading.BoundedSemaphore(MAX_THREADS)
 
-    def open(self, observers: Observed, settle: Settle) -> None:
-        """Lets the loggers register their pages."""
-        self._settle = settle
-        observers.add_routes(lambda logger: _LoggerRoutes(logger, self._pages))
-        self._is_open = True
+    def open(self, observers: Observed, tell_first: TellFirst) -> None:
+        """Lets the loggers register their pages, here or in a process of their own."""
+
+        def routes_of(logger: str) -> Routes:
+            return _LoggerRoutes(logger, self._pages)
+
+        remote = observers.add_routes(routes_of, tell_first)
+        paths: Sequence[str] = [page.path for page in self._pages]
+        if remote is not None:
+            from hookline_vllm.forwarding import Forwarding  # noqa: PLC0415 - aiohttp
+
+            self._forwarding, paths = Forwarding(remote), remote.paths
+        self._heads = {_head(path) for path in paths}
+        self._folders = {path[:-1] for path in paths if path.endswith("/")}
+        self._observers = observers
+
+    def takes(self, scope: Scope) -> bool:
+        """Whether it is for a page: below `PREFIX`, or where vLLM has no route."""
+        path = str(scope["path"])
+        if path.startswith(f"{PREFIX}/"):
+            return True
+        return _head(path) in self._heads and not _is_vllms(scope)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers an HTTP request for a path below `PREFIX`."""
+        """Answers an HTTP request that it takes."""
         path = str(scope["path"]).removeprefix(PREFIX)
+        if path in self._folders:
+            await _answer(_moved(path), scope, send)
+            return
+        if self._forwarding is not None:
+            failure = await self._forwarding.serve(scope, path, receive, send)
+            if failure is not None:
+                await _answer(_error(503, failure), scope, send)
+            return
         for page in self._pages:
             stream = page.broadcast
             if stream is not None and page.pattern.fullmatch(path):
@@ -68,35 +104,20 @@ class Pages:
                     await send_events(stream, receive, send)
                     return
                 break
-        response = await self._answer(scope, receive)
-        is_head = scope["method"] == "HEAD"
-        headers = {
-            "Content-Type": response.content_type,
-            "Content-Length": str(len(response.body)),
-            **response.headers,
-        }
-        raw = [
-            (name.lower().encode("latin-1"), value.encode("latin-1"))
-            for name, value in headers.items()
-        ]
-        await send(
-            {"type": "http.response.start", "status": response.status, "headers": raw}
-        )
-        body = b"" if is_head else response.body
-        await send({"type": "http.response.body", "body": body})
+        await _answer(await self._made_for(scope, receive), scope, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> PageResponse:
+    async def _made_for(self, scope: Scope, receive: Receive) -> PageResponse:
         path = str(scope["path"]).removeprefix(PREFIX)
         method = "GET" if scope["method"] == "HEAD" else str(scope["method"])
         for page in self._pages:
             found = page.pattern.fullmatch(path)
             if found is None or page.method != method:
                 continue
-            if (body := await _body(receive)) is None:
+            if (body := await body_of(receive)) is None:
                 return _error(413, "the body is too large")
             request = _request(scope, body, found.groupdict())
             return await self._in_thread(page, request)
-        if not self._is_open:
+        if self._observers is None:
             return _error(503, "the loggers have not started")
         return _error(404, f"no logger has a page {path}")
 
@@ -123,7 +144,8 @@ class Pages:
             return _error(503, f"the page of {page.logger} takes too long")
 
     def _made(self, page: _Page, request: PageRequest) -> PageResponse:
-        behind = self._settle(page.logger)
+        assert self._observers is not None, "it has registered the page"
+        behind = self._observers.settle(page.logger)
         return page.handler(replace(request, behind_seconds=behind))
 
 
@@ -135,19 +157,19 @@ class _LoggerRoutes:
         self._pages = pages
 
     def get(self, path: str, handler: PageHandler) -> None:
-        self._add("GET", _pattern(path), handler)
+        self._add("GET", path, handler)
 
     def post(self, path: str, handler: PageHandler) -> None:
-        self._add("POST", _pattern(path), handler)
+        self._add("POST", path, handler)
 
     def events(self, path: str, handler: EventHandler) -> None:
         """Streams events if the server's part for that is installed."""
         broadcast = isolate(_broadcast, handler)
         if not isinstance(broadcast, Failure):
-            self._add("GET", _pattern(path), _no_page, broadcast)
+            self._add("GET", path, _no_page, broadcast)
 
     def files(self, path: str, folder: Path, *, is_public: bool = False) -> None:  # noqa: ARG002
-        pattern = _pattern(path.rstrip("/")) + "/(?P<file>[^/.][^/]*)?"
+        folder_path = path.rstrip("/") + "/"
 
         def file(request: PageRequest) -> PageResponse:
             found = folder / (request.path_values.get("file") or "index.html")
@@ -156,17 +178,19 @@ class _LoggerRoutes:
             kind = mimetypes.guess_type(found.name)[0] or "application/octet-stream"
             return PageResponse(body=found.read_bytes(), content_type=kind)
 
-        self._add("GET", pattern, file)
+        self._add("GET", folder_path, file, below="{file:(?:[^/.][^/]*)?}")
 
     def _add(
         self,
         method: str,
-        pattern: str,
+        path: str,
         handler: PageHandler,
         broadcast: "Broadcast | None" = None,
+        *,
+        below: str = "",
     ) -> None:
-        compiled = re.compile(pattern)
-        page = _Page(method, compiled, self._logger, handler, broadcast)
+        pattern = re.compile(_pattern(path + below))
+        page = _Page(method, path, pattern, self._logger, handler, broadcast)
         self._pages.append(page)
 
 
@@ -183,7 +207,7 @@ def _no_page(_: PageRequest) -> PageResponse:
 async def send_events(broadcast: "Broadcast", receive: Receive, send: Send) -> None:
     """Sends events until the handler ends or the client leaves."""
     viewer = broadcast.join()
-    leaving = asyncio.ensure_future(_left(receive))
+    leaving = asyncio.ensure_future(left(receive))
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
     try:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -197,11 +221,6 @@ async def send_events(broadcast: "Broadcast", receive: Receive, send: Send) -> N
     finally:
         leaving.cancel()
         broadcast.leave(viewer)
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _pattern(path: str) -> str:
@@ -232,16 +251,31 @@ def _request(scope: Scope, body: bytes, values: Mapping[str, Any]) -> PageReques
     )
 
 
-async def _body(receive: Receive) -> bytes | None:
-    """Returns the body; None if it is too large."""
-    body, is_more = b"", True
-    while is_more:
-        message = await receive()
-        body += message.get("body", b"")
-        is_more = message.get("more_body", False)
-        if len(body) > MAX_BODY:
-            return None
-    return body
+def _head(path: str) -> str:
+    """Returns the first part of a path."""
+    return path.split("/", 2)[1] if "/" in path else ""
+
+
+def _is_vllms(scope: Scope) -> bool:
+    """Whether a route of the application answers, maybe with another method."""
+    routes = scope["app"].router.routes
+    return any(each.matches(scope)[0].value for each in routes)
+
+
+async def _answer(response: PageResponse, scope: Scope, send: Send) -> None:
+    headers = {
+        "Content-Type": response.content_type,
+        "Content-Length": str(len(response.body)),
+        **response.headers,
+    }
+    raw = [
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in headers.items()
+    ]
+    start = {"type": "http.response.start", "status": response.status, "headers": raw}
+    await send(start)
+    body = b"" if scope["method"] == "HEAD" else response.body
+    await send({"type": "http.response.body", "body": body})
 
 
 def _settle_future(
@@ -249,6 +283,16 @@ def _settle_future(
 ) -> None:
     if not future.done():
         future.set_result(response)
+
+
+def _moved(path: str) -> PageResponse:
+    """Leads to a folder, below the prefix or not, whose links are relative."""
+    return PageResponse(
+        body=b"",
+        content_type="text/plain",
+        status=308,
+        headers={"Location": f"{path.rpartition('/')[2]}/"},
+    )
 
 
 def _error(status: int, message: str) -> PageResponse:

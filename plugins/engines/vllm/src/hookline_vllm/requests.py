@@ -1,10 +1,12 @@
 """Requests of vLLM as the accounting takes them."""
 
+import re
+
 from msgspec.structs import replace
 
 from hookline.frontend.trace_context import span_ids
 from hookline.frozen import EMPTY
-from hookline.request import GenerateRequest, RequestFacts, Slo
+from hookline.request import SESSION_ID, GenerateRequest, RequestFacts, Slo
 from hookline.sampling_values import SamplingValues
 from hookline_vllm.notices import Added, HttpFacts
 from hookline_vllm.shapes import RequestShape, SamplingShape
@@ -30,6 +32,7 @@ def generate_request(
         tenant=http.tenant,
         lora=None if lora is None else str(lora.lora_name),
         priority=request.priority,
+        session_id=_session(request.session_id),
         trace_context=trace_headers,
         slo=slo,
         operation=_OPERATIONS.get(client_id.partition("-")[0], "text_completion"),
@@ -51,6 +54,11 @@ def is_streamed(request: RequestShape) -> bool:
         return False
     kind = params.output_kind
     return bool(getattr(kind, "value", kind) != _FINAL_ONLY)
+
+
+def _session(told: str | None) -> str | None:
+    """Returns a session's id, unless vLLM has taken what is none for Hookline."""
+    return told if told and re.fullmatch(SESSION_ID, told) else None
 
 
 def _prompt(request: RequestShape) -> list[int]:

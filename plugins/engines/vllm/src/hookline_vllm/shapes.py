@@ -33,6 +33,7 @@ class RequestShape(Protocol):
     arrival_time: float
     lora_request: Any
     priority: int
+    session_id: str | None
     trace_headers: Mapping[str, str] | None
 
 

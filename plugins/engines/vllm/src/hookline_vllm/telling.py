@@ -3,14 +3,17 @@
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hookline.clock import NANOSECONDS
-from hookline.frontend.observation import Observers
+from hookline_registry import isolate
+from hookline_vllm.api_servers import ApiServers
 from hookline_vllm.engine_account import EngineAccount
 from hookline_vllm.facts import engine_facts, served_name, vllm_version
 from hookline_vllm.front_end import FrontEnd, NoticeClock
 from hookline_vllm.options import read_config
+from hookline_vllm.tells import told
 
 _log = logging.getLogger("vllm.hookline")
 
@@ -28,23 +31,38 @@ class Telling:
         self, vllm_config: Any, engine_indexes: Sequence[int], *, tells_requests: bool
     ) -> None:
         config = read_config(os.environ, served_name(vllm_config))
-        self.observers = Observers(config)
+        self._servers = ApiServers.of(vllm_config)
+        self.observers = self._servers.observe(config)
         self.heartbeat_ns = round(config.observers.heartbeat_seconds * NANOSECONDS)
-        clock, count = NoticeClock(), vllm_config.parallel_config._api_process_count  # noqa: SLF001
+        clock, sections = NoticeClock(), self._servers.sections(self.observers)
+        tells = told(
+            vllm_config,
+            tells_requests=tells_requests,
+            has_process=self.observers.address is not None,
+        )
+        is_alone = self._servers.count == len(engine_indexes) == 1
         engines = {
             index: EngineAccount(
-                engine_facts(vllm_config, index, vllm_version()),
+                replace(
+                    engine_facts(vllm_config, index, vllm_version(), tells=tells),
+                    sections=sections,
+                ),
                 config,
                 self.observers,
                 clock,
-                is_alone=count == len(engine_indexes) == 1,
+                is_alone=is_alone,
                 tells_requests=tells_requests,
             )
             for index in engine_indexes
         }
         self.front_end = FrontEnd(engines, config, self.observers, clock)
         names = ", ".join(config.observers.stat_loggers) or "none"
-        told = "each request is told" if tells_requests else "only sums are told"
-        _log.info("hookline: loggers %s; %s", names, told)
-        if count > 1:
-            _log.warning("hookline: each of %d API servers counts its own", count)
+        what = "each request is told" if tells_requests else "only sums are told"
+        where = "" if self.observers.address is None else ", in a process of their own"
+        _log.info("hookline: loggers %s%s; %s", names, where, what)
+
+    def close(self, timeout_seconds: float) -> None:
+        """Ends all requests, and then the loggers."""
+        isolate(self.front_end.close)
+        self.observers.close(timeout_seconds)
+        self._servers.forget()

@@ -4,6 +4,7 @@ from hookline.clock import SystemClock
 from hookline.exceptions import ConfigError
 from hookline.hookspecs import hookimpl
 from hookline.payloads import LoggerContext
+from hookline.tells import Tells
 from hookline_kv_events.batch_encoder import encoder_of
 from hookline_kv_events.config import OPTION, KVEventsSection
 from hookline_kv_events.logger import (
@@ -11,6 +12,11 @@ from hookline_kv_events.logger import (
     KVEventsLogger,
 )
 from hookline_kv_events.publisher import Publisher, open_publishers
+
+
+@hookimpl
+def logger_needs() -> tuple[Tells, ...]:
+    return Tells.BLOCKS, Tells.EVICTIONS
 
 
 @hookimpl

@@ -1,6 +1,5 @@
 """The pages of the live view."""
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,8 +9,10 @@ import msgspec
 from hookline import hookimpl
 from hookline.pages import PageEvent, PageRequest, PageResponse, Routes
 from hookline.payloads import LoggerContext, StateChanged
+from hookline.tells import Tells
 from hookline_live.feed import Feed, moment
 from hookline_live.frame import Frame, LaneFrame
+from hookline_recording.folder import owner_of_engines
 
 PATH = "/live"
 FRAMES, MOMENT = f"{PATH}/frames", f"{PATH}/moment"
@@ -87,8 +88,13 @@ class LiveView:
 
 
 @hookimpl
+def logger_needs() -> tuple[Tells, ...]:
+    return (Tells.PLAN,)
+
+
+@hookimpl
 def create_stat_logger(context: LoggerContext) -> LiveView:
     observers = context.config.observers
-    owner_pid = os.getppid() if observers.observer_process else os.getpid()
+    owner_pid = owner_of_engines(is_apart=observers.observer_process)
     slo = observers.slo
     return LiveView(owner_pid, {} if slo is None else msgspec.to_builtins(slo))

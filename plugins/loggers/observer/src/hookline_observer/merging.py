@@ -14,7 +14,6 @@ from hookline.frontend.observation import Observers
 from hookline.frontend.observing import REQUESTS
 from hookline.frontend.request_account import orphaned_request
 from hookline.frozen import frozen_map
-from hookline.logged_record import LoggedRecord
 from hookline.payloads import (
     EngineFailed,
     HttpAnswered,
@@ -42,8 +41,10 @@ from hookline_observer.messages import (
     Stopped,
     parts_of,
 )
+from hookline_observer.shared_engines import SharedEngines
 from hookline_observer.unreported_ends import UnreportedEnds
 from hookline_observer.waiting_requests import WaitingRequests
+from hookline_processes.logged_record import LoggedRecord
 
 MOST_EARLY = 1024
 """Maximum number of notices about engines whose start has not been told yet."""
@@ -96,6 +97,7 @@ class MergedNotices:
         self._failures = EngineFailures(self._tell_failure, self._end_orphans)
         self._waiting = WaitingRequests()
         self._early: list[tuple[int, Observed]] = []
+        self._shared = SharedEngines()
         self._lost = LostNotices(before.lost, before.lost_by_front_end)
         self._waited: dict[int, float] = {}
         self._reported: ObserverStats | None = None
@@ -107,10 +109,9 @@ class MergedNotices:
         elif isinstance(notice, Ended):
             self._take_ended(notice)
         elif isinstance(notice, Started):
-            self._start(index, notice)
+            self._start(index, self._shared.start(index, notice))
         elif isinstance(notice, Stopped):
-            self._failures.settle(notice.engine_index)
-            self._observers.stopped(notice.engine_index, notice.reason)
+            self._stop(index, notice)
         elif isinstance(notice, Failed):
             self._fail(index, notice)
         elif isinstance(notice, Answered):
@@ -151,7 +152,14 @@ class MergedNotices:
         ids = range(-1, -1 - count, -1)
         self._report_unreported([_ended_together(engine_index, -1, ids)])
 
-    def _start(self, index: int, notice: Started) -> None:
+    def _stop(self, index: int, notice: Stopped) -> None:
+        if self._shared.stop(index, notice.engine_index):
+            self._failures.settle(notice.engine_index)
+            self._observers.stopped(notice.engine_index, notice.reason)
+
+    def _start(self, index: int, notice: Started | None) -> None:
+        if notice is None:  # other front ends of the engine have yet to tell it
+            return
         self._owners[notice.facts.engine_index] = index
         self._failures.settle(notice.facts.engine_index)
         self._states.pop(notice.facts.engine_index, None)
@@ -183,10 +191,14 @@ class MergedNotices:
             return
         if output.cause == REQUESTS and (ended := notice.iteration.finished):
             self._unreported.on_reported(index, [each.request_id for each in ended])
+        if since is not None:
+            since = self._shared.since(index, output.engine_index, since)
         if since is None or (output.at <= since and output.cause not in _NOT_TIMED):
             self._lost.miss()
             return
-        output, iteration = self._with_latest_state(output), notice.whole_iteration
+        whole = self._shared.whole(index, output)
+        output = self._with_latest_state(output) if whole is None else whole
+        iteration = notice.whole_iteration
         if iteration.finished:
             # An engine may have got requests again whose front end never said so.
             ended = tuple(self._unreported.once(iteration.finished))

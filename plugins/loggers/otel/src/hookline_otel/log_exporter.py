@@ -1,9 +1,9 @@
 """The logger with the server's log: it takes records only if they are exported."""
 
 from hookline.hookspecs import hookimpl
-from hookline.logged_record import LoggedRecord
 from hookline.payloads import RecordsLogged
 from hookline_otel.logger import OtelLogger
+from hookline_processes.logged_record import LoggedRecord
 
 _OWN_LOGGERS = ("hookline_otel", "opentelemetry", "grpc", "requests", "urllib3")
 """Python loggers of the exporter itself and of what it uses."""

@@ -11,7 +11,6 @@ from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExp
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
-from hookline.logged_record import LoggedRecord
 from hookline_otel.attributes import valid
 from hookline_otel.batching import Batching
 from hookline_otel.endpoint import Signal
@@ -20,6 +19,7 @@ from hookline_otel.sender import Sender
 from hookline_otel.tally import Counts
 from hookline_otel.watch import Watch, WatchedRecords
 from hookline_processes.log_fields import FieldValue
+from hookline_processes.logged_record import LoggedRecord
 from hookline_registry import Failure, isolate
 
 _SEVERITIES = (

@@ -16,6 +16,8 @@ from hookline_processes.private_files import open_private
 from hookline_recording.reading import FRONT_END, RING, front_ends_of, read_header
 from hookline_recording.schema import HEADER_BYTES, Header
 
+OWNER_VARIABLE = "HOOKLINE_ENGINES_OWNER"
+"""Names the process that owns the engines where that is no server with loggers."""
 SAVED = ".rec"
 _CHUNK = 1024 * 1024
 _MOST_ZEROS = 1024
@@ -84,6 +86,17 @@ def rings_of(owner_pid: int) -> list[tuple[Path, Header]]:
     """Returns the rings of the engines that a server owns, newest first."""
     found = find_rings(owner_pid)
     return [each for each in found if each[1].owner_pid == owner_pid]
+
+
+def owner_of_engines(*, is_apart: bool) -> int:
+    """Returns the process whose engines the loggers of this one hear of.
+
+    Args:
+        is_apart: Whether loggers have a process of their own, a child of the server's.
+    """
+    if told := os.environ.get(OWNER_VARIABLE):
+        return int(told)
+    return os.getppid() if is_apart else os.getpid()
 
 
 def named(source: str | None) -> list[Path]:

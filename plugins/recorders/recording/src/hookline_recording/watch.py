@@ -23,6 +23,7 @@ from hookline.payloads import (
     LoggerContext,
     RequestsFinished,
 )
+from hookline.tells import Tells
 from hookline_metrics.slo import misses_of
 from hookline_recording.config import RecordingConfig
 from hookline_recording.front_end import FrontEndRing
@@ -134,6 +135,11 @@ class Watch:
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
             self._saving.look(time.monotonic_ns())
+
+
+@hookimpl
+def logger_needs() -> tuple[Tells, ...]:
+    return (Tells.PLAN,)
 
 
 @hookimpl

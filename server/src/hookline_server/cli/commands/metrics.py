@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from hookline_metrics import DIALECTS, Feature
+from hookline_metrics.engine_tells import EngineTells, declared_by, engine_names
 from hookline_registry.spelling import did_you_mean, unknown
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.metrics_tools.catalogue import (
     AbsentName,
+    Feeding,
     MetricRow,
     absent,
+    feedings,
     named,
     others,
     rows,
@@ -25,7 +28,7 @@ from hookline_server.cli.options.parser import make_parser, parse
 from hookline_server.cli.output import say, table
 
 HELP = """\
-usage: hookline metrics list [--dialect D] [--json]
+usage: hookline metrics list [--dialect D] [--engine E] [--json]
        hookline metrics describe NAME
        hookline metrics diff A B [--dialect D] [--token T]
 
@@ -33,6 +36,8 @@ A and B are each `installed`, a file that `list --json` wrote, or a page of metr
 file or a URL). The exit status of `diff` is 1 if B lacks or changes anything of A."""
 
 HEADINGS = ("name", "dialect", "kind", "stability", "labels", "state")
+Fed = Mapping[tuple[str, str], Feeding]
+"""By dialect and name, if an engine is named."""
 WIDTH = 88
 LABELS_WIDTH = 48
 """Width of the labels in the list; `describe` shows all of them."""
@@ -44,6 +49,15 @@ DIALECT = Option(
     kind=Kind.LIST,
     choices=DIALECTS,
     help="Only names of this dialect. Can be repeated.",
+)
+
+
+ENGINE = Option(
+    flag="engine",
+    target="run.engine",
+    group="names",
+    metavar="NAME",
+    help="Say of each name whether engines of this kind feed it, and else why not.",
 )
 
 
@@ -59,16 +73,33 @@ def run(argv: list[str]) -> int:
 
 
 def _list(argv: list[str]) -> int:
-    options = [DIALECT, JSON]
+    options = [DIALECT, ENGINE, JSON]
     given = parse(make_parser("metrics list", "Lists the metrics.", options), argv)
     dialects = _dialects(given)
     found = rows(dialects)
+    engine = cast("str | None", given.get("run.engine"))
+    fed = {} if engine is None else feedings(_tells_of(engine), dialects)
     if "run.json" in given:
-        say(json.dumps([dataclasses.asdict(row) for row in found], indent=2))
+        say(json.dumps([_plain(row, fed) for row in found], indent=2))
     else:
         missing = (_absent_cells(each) for each in absent(dialects))
-        say(table([HEADINGS, *(_cells(row) for row in found), *missing]))
+        say(table([HEADINGS, *(_cells(row, fed) for row in found), *missing]))
     return 0
+
+
+def _tells_of(engine: str) -> EngineTells:
+    """Returns what a plugin declares; raises `UsageError` if there is none."""
+    if engine not in (known := engine_names()):
+        raise UsageError(unknown("engine", engine, known))
+    return declared_by(engine)
+
+
+def _plain(row: MetricRow, fed: Fed) -> Mapping[str, object]:
+    """Returns a row as plain data; with an engine also whether that feeds it."""
+    found = dataclasses.asdict(row)
+    if (of_engine := fed.get((row.dialect, row.name))) is not None:
+        found["engine"] = dataclasses.asdict(of_engine)
+    return found
 
 
 def _describe(argv: list[str]) -> int:
@@ -113,16 +144,22 @@ def _dialects(given: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chosen))
 
 
-def _cells(row: MetricRow) -> tuple[str, ...]:
+def _cells(row: MetricRow, fed: Fed) -> tuple[str, ...]:
     named = ", ".join(row.labels) or "-"
     labels = textwrap.shorten(named, LABELS_WIDTH, placeholder=" ...")
-    return row.name, row.dialect, row.kind, row.stability, labels, _state(row)
+    return row.name, row.dialect, row.kind, row.stability, labels, _state(row, fed)
 
 
-def _state(row: MetricRow) -> str:
+def _state(row: MetricRow, fed: Fed) -> str:
+    of_engine = fed.get((row.dialect, row.name))
+    if of_engine is not None and of_engine.absent is not None:
+        return f"absent: {of_engine.absent}"
     if row.zero is not None:
         return f"zero by nature: {row.zero}"
-    return "fed" if row.feature is None else f"fed with {_needed(row.feature)}"
+    state = "fed" if row.feature is None else f"fed with {_needed(row.feature)}"
+    if of_engine is None or of_engine.condition is None:
+        return state
+    return f"{state} if {of_engine.condition}"
 
 
 def _needed(feature: str) -> str:

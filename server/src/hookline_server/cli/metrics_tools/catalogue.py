@@ -1,6 +1,6 @@
 """The catalogue of metrics as rows, one for each name that a scrape can show."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hookline_metrics import (
@@ -12,6 +12,7 @@ from hookline_metrics import (
     Metric,
 )
 from hookline_metrics.buckets import BucketFamily, bounds_of
+from hookline_metrics.engine_tells import EngineTells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,19 @@ class MetricRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Feeding:
+    """Whether engines of a kind feed a name.
+
+    Attributes:
+        absent: Why none does; None if some do.
+        condition: On what it depends; None if on nothing.
+    """
+
+    absent: str | None
+    condition: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentName:
     """A name of a dialect that no scrape shows, and why."""
 
@@ -82,6 +96,26 @@ def absent(dialects: Sequence[str] = DIALECTS) -> list[AbsentName]:
     ]
 
 
+def feedings(
+    tells: EngineTells, dialects: Sequence[str] = DIALECTS
+) -> Mapping[tuple[str, str], Feeding]:
+    """Returns by dialect and name whether an engine with these `tells` feeds it.
+
+    Of metrics that share a name it is enough that one is fed.
+    """
+    found: dict[tuple[str, str], Feeding] = {}
+    for metric in CATALOGUE:
+        fed = Feeding(
+            absent=tells.why_absent(metric), condition=tells.condition_of(metric)
+        )
+        for dialect in dialects:
+            for alias in metric.aliases(dialect):
+                key = dialect, _exposed(metric, alias)
+                if key not in found or found[key].absent is not None:
+                    found[key] = fed
+    return found
+
+
 def named(name: str) -> list[MetricRow]:
     """Returns the rows of that name, with or without `_total`."""
     wanted = (name, f"{name}_total")
@@ -101,11 +135,16 @@ def _all_rows(dialects: Sequence[str]) -> Iterable[MetricRow]:
                 yield _row(metric, dialect, alias)
 
 
+def _exposed(metric: Metric, alias: Alias) -> str:
+    is_counter = metric.kind_of(alias) is Kind.COUNTER
+    return f"{alias.name}_total" if is_counter else alias.name
+
+
 def _row(metric: Metric, dialect: str, alias: Alias) -> MetricRow:
     kind = metric.kind_of(alias)
     family = (alias.buckets or metric.buckets) if kind is Kind.HISTOGRAM else None
     return MetricRow(
-        name=f"{alias.name}_total" if kind is Kind.COUNTER else alias.name,
+        name=_exposed(metric, alias),
         dialect=dialect,
         kind=kind.value,
         unit=metric.unit,

@@ -8,7 +8,6 @@ from msgspec import inspect
 
 from hookline import LLM, EngineConfig, SamplingParams
 from hookline.config import ExecutorConfig, ObserverConfig
-from hookline.logged_record import LoggedRecord
 from hookline.payloads import (
     EngineFailed,
     EngineStopped,
@@ -18,6 +17,7 @@ from hookline.payloads import (
     LoggerContext,
     RecordsLogged,
 )
+from hookline_processes.logged_record import LoggedRecord
 from hookline_testing.recording_logger import RecordingLogger
 from hookline_testing.wire_samples import Record, sample
 

@@ -9,17 +9,16 @@ from hookline.finish_cause import FinishCause, Rejected
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.observing import Observing
 from hookline.frontend.request_account import RequestAccount
+from hookline.frozen import EMPTY
 from hookline.payloads import EngineFacts, EngineFailed
 from hookline.request import GenerateRequest, RequestFacts
-from hookline.sections import Sections
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline.step import ModelShape
-from hookline_gateway.measuring.fed import untold
 from hookline_gateway.measuring.measurement import Measurement
+from hookline_gateway.measuring.told import told
 from hookline_gateway.upstreams.instance import Instance
-from hookline_metrics.untold import UNTOLD, Untold
 
 LONGEST = 1 << 20
 """Context length of models that tell none; it only bounds buckets."""
@@ -211,9 +210,9 @@ class UpstreamEngine:
     def _found_facts(self) -> EngineFacts:
         instance = self._instance
         longest = instance.max_model_len
-        sections: Sections = {UNTOLD: Untold(untold(instance.known_load, longest))}
+        tells = told(instance.known_load, longest)
         if self._facts is not None and not instance.is_up:
-            sections = self._facts.sections
+            tells = self._facts.tells
         return EngineFacts(
             engine_index=self._index,
             model_name=next(iter(instance.models), instance.name),
@@ -231,7 +230,7 @@ class UpstreamEngine:
             enable_prefix_caching=False,
             executor="remote",
             version=__version__,
-            sections=sections,
+            tells=tells,
         )
 
     def _output(self, events: StepEvents) -> StepOutput:
@@ -248,9 +247,12 @@ class UpstreamEngine:
         load = self._instance.known_load
         own = self.accounting.num_in_flight
         has_usage = load is not None and load.has_kv_usage
+        told = EMPTY if load is None else load.held
+        held = {reason: round(count) for reason, count in told.items()}
         return SchedulerStats(
             running=own if load is None else round(load.running),
-            waiting=0 if load is None else round(load.waiting),
+            waiting=0 if load is None else round(load.waiting) - sum(held.values()),
+            held=held,
             kv_blocks=KV_PARTS if has_usage else 0,
             kv_blocks_used=round(self._instance.kv_usage * KV_PARTS),
             totals=EngineTotals(received=self._received - self._received_before),

@@ -1,14 +1,19 @@
 """The load of an instance, read from its page of metrics."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from statistics import fmean
 
-_SAMPLE = re.compile(r"(?P<name>[a-z:_]+)(?:\{[^\n]*\})? (?P<value>\S+)")
+from hookline.frozen import EMPTY
+
+_SAMPLE = re.compile(r"(?P<name>[a-z:_]+)(?:\{(?P<labels>[^\n]*)\})? (?P<value>\S+)")
 _LENGTH = re.compile(
     r'^hookline_engine_info\{[^\n]*\bmax_model_len="([1-9][0-9]{0,8})"', re.MULTILINE
 )
+_REASON = re.compile(r'\breason="(\w+)"')
+_SHARE = re.compile(r'\bpriority="[^"]')
+_RANKS = re.compile(r'\b(?:tp|pp|moe_ep)_rank="[^"]*",?')
 
 DIALECTS = (
     ("hookline_requests_running", "hookline_requests_waiting"),
@@ -25,6 +30,19 @@ USAGES = (
     "llamacpp:kv_cache_usage_ratio",
 )
 SATURATION = "hookline_saturation_ratio"
+CONTEXT = "sglang:context_len"
+
+GRAMMAR, REMOTE_KV = "grammar", "remote_kv"
+QUEUES = {
+    "sglang:num_grammar_queue_reqs": GRAMMAR,
+    "sglang:num_prefill_bootstrap_queue_reqs": REMOTE_KV,
+    "sglang:num_decode_prealloc_queue_reqs": REMOTE_KV,
+    "sglang:num_decode_transfer_queue_reqs": REMOTE_KV,
+}
+"""Queues beside that of the waiting requests, by what their requests wait for."""
+
+Series = list[tuple[str, float]]
+"""Labels, as on the page, and values of a family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +57,8 @@ class Load:
         saturation: Saturation of the mean engine; None if the page does not say.
         waiting: Number of those of `requests` that wait.
         has_kv_usage: Whether the page says `kv_usage`.
+        held: Number of those of `waiting` that wait for something else than capacity,
+            by what: a grammar, or KV of another instance.
     """
 
     requests: float
@@ -47,6 +67,7 @@ class Load:
     saturation: float | None = None
     waiting: float = 0.0
     has_kv_usage: bool = True
+    held: Mapping[str, float] = field(default_factory=lambda: EMPTY)
 
     @property
     def running(self) -> float:
@@ -59,35 +80,73 @@ def read_load(page: str) -> Load | None:
     found = _samples(page)
     for names in DIALECTS:
         if all(name in found for name in names):
-            usages = [max(found[name]) for name in USAGES if name in found]
-            running, waiting = (sum(found[name]) for name in names)
-            of_engines = found.get(SATURATION)
+            usages = [_most(found[name]) for name in USAGES if name in found]
+            running, waiting = (_sum(found[name]) for name in names)
+            held = _held(found)
+            if names[0].startswith("sglang:"):  # beside those that wait
+                waiting += sum(held.values())
+            of_engines = [value for _, value in found.get(SATURATION, ())]
             return Load(
                 running + waiting,
                 max(usages, default=0),
-                _max_model_len(page),
+                _max_model_len(page, found),
                 fmean(of_engines) if of_engines else None,
                 waiting,
                 bool(usages),
+                held,
             )
     return None
 
 
-def _max_model_len(page: str) -> int | None:
+def _held(found: Mapping[str, Series]) -> Mapping[str, float]:
+    """Returns the requests that wait for something else than capacity, if there are."""
+    held = {GRAMMAR: 0.0, REMOTE_KV: 0.0}
+    for labels, value in found.get("hookline_requests_waiting", ()):
+        reason = _REASON.search(labels)
+        if reason is not None and reason[1] in held:
+            held[reason[1]] += value
+    for name, reason_of_queue in QUEUES.items():
+        held[reason_of_queue] += _sum(found.get(name, ()))
+    return {reason: count for reason, count in held.items() if count}
+
+
+def _sum(series: Iterable[tuple[str, float]]) -> float:
+    """Returns the number of requests of all engines.
+
+    SGLang tells them also by priority, and again for each rank of an engine.
+    """
+    engines: dict[str, float] = {}
+    for number, (labels, value) in enumerate(series):
+        if _SHARE.search(labels):
+            continue
+        same = _RANKS.sub("", labels)
+        engine = same if same != labels else f"{number} {labels}"
+        engines[engine] = max(value, engines.get(engine, 0.0))
+    return sum(engines.values())
+
+
+def _most(series: Series) -> float:
+    return max(value for _, value in series)
+
+
+def _max_model_len(page: str, found: Mapping[str, Series]) -> int | None:
     lengths = [int(each) for each in _LENGTH.findall(page)]
+    lengths += [int(value) for _, value in found.get(CONTEXT, ()) if 0 < value < 1e9]
     return min(lengths, default=None)
 
 
-def _samples(page: str) -> Mapping[str, list[float]]:
-    """Returns the values of all series with these names."""
-    read = {SATURATION, *USAGES, *(name for names in DIALECTS for name in names)}
-    found: dict[str, list[float]] = {}
+def _samples(page: str) -> Mapping[str, Series]:
+    """Returns all series with these names."""
+    read = {SATURATION, CONTEXT, *USAGES, *QUEUES}
+    read.update(name for names in DIALECTS for name in names)
+    found: dict[str, Series] = {}
     for line in page.splitlines():
         match = _SAMPLE.match(line)
         if match is not None and match["name"] in read:
             value = _number(match["value"])
             if value >= 0:
-                found.setdefault(match["name"], []).append(value)
+                series = found.setdefault(match["name"], [])
+                series.append((match["labels"] or "", value))
     return found
 
 

@@ -8,12 +8,12 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from hookline.cost import sum_of_costs
 from hookline.engine.worker.executor import ExecutorContext
 from hookline.exceptions import ConfigError, ModelLoadError, RankError
 from hookline.frozen import plain
 from hookline.stats.step_work import RankUse
 from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
+from hookline_models.loading.cost import sum_of_costs
 from hookline_ranks.processes.ends import StartRanks
 from hookline_ranks.processes.messages import (
     Allocate,

@@ -1,0 +1,200 @@
+"""What `hookline-vllm` costs `vllm serve`: three servers, which get a load in turns.
+
+    python benchmarks/attached_cost.py --vllm VENV --model FOLDER [--rounds 10]
+
+One server is vLLM without statistics, one is plain, with its own Prometheus logger, and
+one has Hookline attached, with all of the loggers that are installed. All of them live
+at once, so that their turns run under the same load of the machine.
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.request import urlopen
+
+from compare_sides import VLLM_ENVIRONMENT
+from processor_time import per_1000_tokens
+from server_pairs import Load, Turn, take_turn
+
+from hookline_server.listening import listen
+from hookline_testing.server_process import Server
+
+QUIET, PLAIN, ATTACHED = "without statistics", "plain", "attached"
+LOGGERS = ("prometheus", "logging", "insight", "live", "request_log")
+START_SECONDS = 300.0
+
+
+def free_port() -> int:
+    """Returns a port on which nobody listens."""
+    with listen("127.0.0.1", 0) as bound:
+        port: int = bound.getsockname()[1]
+        return port
+
+
+@contextmanager
+def serving(
+    venv: Path,
+    model: Path,
+    side: str,
+    *,
+    loggers: Sequence[str],
+    options: Sequence[str],
+    folder: Path,
+) -> Iterator[Server]:
+    """Runs `vllm serve` as long as the block."""
+    port, log = free_port(), folder / f"{side}.log"
+    command = [
+        *(str(venv / "bin" / "vllm"), "serve", str(model), "--port", str(port)),
+        *("--served-model-name", "bench", "--max-model-len", "1024"),
+        *("--disable-uvicorn-access-log", "--max-num-seqs", "256", *options),
+        *(("--disable-log-stats",) if side == QUIET else ()),
+    ]
+    attached = {
+        "VLLM_PLUGINS": "hookline",
+        "HOOKLINE_STAT_LOGGERS": ",".join(loggers),
+        "HOOKLINE_CONFIG": str(_options(loggers, folder)),
+    }
+    variables = {**os.environ, **VLLM_ENVIRONMENT, "OMP_NUM_THREADS": "2"}
+    variables |= attached if side == ATTACHED else {"VLLM_PLUGINS": ""}
+    with log.open("w") as output:
+        process = subprocess.Popen(  # noqa: S603 - the user's own vLLM
+            command,
+            env=variables,
+            stdout=output,
+            stderr=output,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            server = Server(process, log)
+            server.port = port
+            _wait(server)
+            yield server
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _options(loggers: Sequence[str], folder: Path) -> Path:
+    file = folder / "hookline.yaml"
+    options = ""
+    if "request_log" in loggers:
+        path = folder / "requests.jsonl"
+        options = f"stat-logger-option: {{request_log: {{path: {path}}}}}\n"
+    file.write_text(options or "{}\n", "utf-8")
+    return file
+
+
+def _wait(server: Server) -> None:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until and server.process.poll() is None:
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{server.port}/health"):
+            return
+        time.sleep(0.5)
+    raise RuntimeError(server.log.read_text("utf-8")[-2000:])
+
+
+def compare(
+    servers: Mapping[str, Server], model: Path, load: Load, rounds: int
+) -> Mapping[str, list[Turn]]:
+    """Gives each server its turn in each round; the first round only warms them."""
+    turns: dict[str, list[Turn]] = {side: [] for side in servers}
+    sides = list(servers)
+    for number in range(rounds + 1):
+        shift = number % len(sides)
+        for side in (*sides[shift:], *sides[:shift]):
+            turn = take_turn(servers[side], model, load)
+            if number:
+                turns[side].append(turn)
+        if number:
+            print(
+                "  ".join(
+                    f"{side} {told[-1].speed:6.0f} tok/s "
+                    f"{told[-1].processor_seconds:5.2f} s"
+                    for side, told in turns.items()
+                ),
+                flush=True,
+            )
+    return turns
+
+
+def report(turns: Mapping[str, list[Turn]]) -> None:
+    """Prints the medians of the rounds' ratios, and where the time was spent."""
+    ours = turns[ATTACHED]
+    for side in (PLAIN, QUIET):
+        if not (theirs := turns.get(side)):
+            continue
+        pairs = list(zip(ours, theirs, strict=True))
+        speed = [own.speed / other.speed for own, other in pairs]
+        spent = [
+            own.processor_seconds / other.processor_seconds for own, other in pairs
+        ]
+        for name, ratios in (("speed", speed), ("processor time", spent)):
+            print(
+                f"attached / {side}: {name} {statistics.median(ratios):.3f} "
+                f"({min(ratios):.3f} to {max(ratios):.3f})"
+            )
+    for side, told in turns.items():
+        spent_by: Counter[str] = Counter()
+        for turn in told:
+            spent_by.update(turn.spent)
+        tokens = sum(turn.tokens for turn in told)
+        print(
+            f"{side}: ms of processor time per 1000 tokens: "
+            f"{sum(spent_by.values()) * 1e6 / tokens:.0f} = "
+            f"{per_1000_tokens(spent_by, tokens)}"
+        )
+
+
+def main() -> None:
+    """Compares the sides."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers end, too
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--vllm", type=Path, required=True, help="its environment")
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--requests", type=int, default=128)
+    parser.add_argument("--concurrency", type=int, default=32)
+    parser.add_argument("--sides", nargs="+", default=[QUIET, PLAIN, ATTACHED])
+    parser.add_argument("--vllm-option", action="append", default=[])
+    parser.add_argument("--loggers", default=",".join(LOGGERS))
+    options = parser.parse_args()
+    load = Load(
+        (
+            f"--num-prompts={options.requests}",
+            *("--random-input-len=64", "--random-output-len=64"),
+        ),
+        options.concurrency,
+    )
+    loggers = options.loggers.split(",")
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        servers = {
+            side: stack.enter_context(
+                serving(
+                    options.vllm,
+                    options.model,
+                    side,
+                    loggers=loggers,
+                    options=options.vllm_option,
+                    folder=Path(folder),
+                )
+            )
+            for side in options.sides
+        }
+        report(compare(servers, options.model, load, options.rounds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
