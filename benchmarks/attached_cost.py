@@ -107,12 +107,17 @@ def _wait(server: Server) -> None:
 
 
 def compare(
-    servers: Mapping[str, Server], model: Path, load: Load, rounds: int
+    servers: Mapping[str, Server], model: Path, load: Load, rounds: int, until: float
 ) -> Mapping[str, list[Turn]]:
-    """Gives each server its turn in each round; the first round only warms them."""
+    """Gives each server its turn in each round; the first round only warms them.
+
+    No round begins after `until`, on the monotonic clock.
+    """
     turns: dict[str, list[Turn]] = {side: [] for side in servers}
     sides = list(servers)
     for number in range(rounds + 1):
+        if time.monotonic() > until:
+            break
         shift = number % len(sides)
         for side in (*sides[shift:], *sides[:shift]):
             turn = take_turn(servers[side], model, load)
@@ -165,6 +170,7 @@ def main() -> None:
     parser.add_argument("--vllm", type=Path, required=True, help="its environment")
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="in all")
     parser.add_argument("--requests", type=int, default=128)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--sides", nargs="+", default=[QUIET, PLAIN, ATTACHED])
@@ -178,7 +184,7 @@ def main() -> None:
         ),
         options.concurrency,
     )
-    loggers = options.loggers.split(",")
+    loggers, until = options.loggers.split(","), time.monotonic() + options.seconds
     with TemporaryDirectory() as folder, ExitStack() as stack:
         servers = {
             side: stack.enter_context(
@@ -193,7 +199,7 @@ def main() -> None:
             )
             for side in options.sides
         }
-        report(compare(servers, options.model, load, options.rounds))
+        report(compare(servers, options.model, load, options.rounds, until))
 
 
 if __name__ == "__main__":

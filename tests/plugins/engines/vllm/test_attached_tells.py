@@ -30,7 +30,7 @@ QUIET = {
     *("hookline_slo_requests", "hookline_slo_misses"),
     *("hookline_goodput_requests_per_second", "hookline_label_values_folded"),
     *("hookline_logger_breaker_open", "hookline_logger_dropped_batches"),
-    "hookline_logger_errors",
+    *("hookline_logger_errors", "hookline_logger_delivered_batches"),
 }
 """What is 0 here because it has not happened, though it would be told."""
 
