@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 
-import aiohttp
 from aiohttp import hdrs, web
 
 from hookline.clock import NANOSECONDS
@@ -22,6 +21,7 @@ from hookline_gateway.measuring.measurement import (
     cause_of,
     refused_by,
 )
+from hookline_gateway.upstreams.connections.head import Head
 from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.relay import EVENT_STREAM, SeeBytes
 from hookline_server.api_error import ApiError
@@ -89,7 +89,7 @@ class RequestMeter:
         self._instance = instance
         self._books.tell_soon()
 
-    def see_head(self, head: aiohttp.ClientResponse) -> SeeBytes | None:
+    def see_head(self, head: Head) -> SeeBytes | None:
         """Begins to measure an answer; returns what sees its bytes."""
         self._status = head.status
         is_coded = head.headers.get(hdrs.CONTENT_ENCODING, "identity") != "identity"

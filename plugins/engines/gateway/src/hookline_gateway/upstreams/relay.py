@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
-import aiohttp
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from hookline_gateway.upstreams.asking import (
     Answer,
@@ -15,12 +14,14 @@ from hookline_gateway.upstreams.asking import (
     UnreachableError,
     Upstream,
 )
+from hookline_gateway.upstreams.connections.connection import Take
+from hookline_gateway.upstreams.connections.head import Head
 from hookline_gateway.upstreams.headers import answer_headers
 from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.pool import Pool
 from hookline_server.api_error import ApiError, error_body
 from hookline_server.request_identity import identity_of
-from hookline_server.sse import DONE, event, sent_of
+from hookline_server.sse import DONE, Sent, event, sent_of
 
 EVENT_STREAM = "text/event-stream"
 
@@ -32,7 +33,7 @@ BROKEN = "upstream_broken"
 logger = logging.getLogger(__name__)
 
 SeeBytes = Callable[[bytes], None]
-SeeHead = Callable[[aiohttp.ClientResponse], SeeBytes | None]
+SeeHead = Callable[[Head], SeeBytes | None]
 """Called with a response before its body; returns what sees all pieces of that."""
 
 
@@ -124,22 +125,58 @@ class Relay:
         return response
 
     async def _pass(self, answer: Answer) -> web.StreamResponse:
-        head = answer.head
-        response = web.StreamResponse(
+        head, first = answer.head, answer.first
+        response = _Passed(
             status=head.status, reason=head.reason, headers=answer_headers(head.headers)
         )
         with suppress(KeyError, ValueError):
-            response.content_length = int(head.headers[aiohttp.hdrs.CONTENT_LENGTH])
+            response.content_length = int(head.headers[hdrs.CONTENT_LENGTH])
         see = self._see_head(head)
         await response.prepare(self._request)
-        self.response, sent = response, sent_of(self._request)
-        async for chunk in answer.chunks():
+        self.response = response
+        if first:
             if see is not None:
-                see(chunk)
-            sent.num_bytes += len(chunk)
-            await response.write(chunk)
+                see(first)
+            await response.write(first)  # with the headers
+        sent = sent_of(self._request)
+        sent.num_bytes += len(first)
+        take = self._taker(see, sent, is_chunked=hdrs.TRANSFER_ENCODING in response.headers)
+        await answer.hand_over(take, self._make_room)
         await response.write_eof()
         return response
+
+    def _taker(self, see: SeeBytes | None, sent: Sent, *, is_chunked: bool) -> Take:
+        """Returns what passes a piece on: without a turn of the loop in between."""
+        connection, transport = self._request.protocol, self._request.transport
+
+        def take(piece: bytes) -> bool:
+            if transport is None or transport.is_closing():
+                return False
+            size = len(piece)
+            transport.write(b"%x\r\n%b\r\n" % (size, piece) if is_chunked else piece)
+            sent.num_bytes += size
+            if see is not None:
+                see(piece)
+            return not connection.writing_paused
+
+        return take
+
+    async def _make_room(self) -> None:
+        """Waits until the client has read what it was sent.
+
+        Raises:
+            ConnectionError: It has left.
+        """
+        await self._request.writer.drain()
+        transport = self._request.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the client has left")
+
+
+class _Passed(web.StreamResponse):
+    """A response whose headers go with its first bytes."""
+
+    _send_headers_immediately = False
 
 
 def unreachable(error: UnreachableError) -> ApiError:
