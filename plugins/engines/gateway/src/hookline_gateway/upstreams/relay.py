@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from hookline_gateway.upstreams.asking import (
     Answer,
@@ -18,10 +18,11 @@ from hookline_gateway.upstreams.connections.connection import Take
 from hookline_gateway.upstreams.connections.head import Head
 from hookline_gateway.upstreams.headers import answer_headers
 from hookline_gateway.upstreams.instance import Instance
+from hookline_gateway.upstreams.passed_response import PassedResponse
 from hookline_gateway.upstreams.pool import Pool
 from hookline_server.api_error import ApiError, error_body
 from hookline_server.request_identity import identity_of
-from hookline_server.sse import DONE, Sent, event, sent_of
+from hookline_server.sse import DONE, event
 
 EVENT_STREAM = "text/event-stream"
 
@@ -66,7 +67,7 @@ class Relay:
     def __init__(self, request: web.Request, see_head: SeeHead) -> None:
         self._request = request
         self._see_head = see_head
-        self.response: web.StreamResponse | None = None
+        self.response: PassedResponse | None = None
         self.instance: Instance | None = None
         self.error: ApiError | None = None
 
@@ -116,7 +117,7 @@ class Relay:
         response, self.error = self.response, error
         assert response is not None
         logger.warning("%s: %s", identity_of(self._request).request_id, error)
-        if response.content_type == EVENT_STREAM:
+        if response.head.content_type == EVENT_STREAM:
             # Ends what may be half an event.
             await response.write(b"\n\n" + event(error_body(error)) + DONE)
             await response.write_eof()
@@ -125,58 +126,28 @@ class Relay:
         return response
 
     async def _pass(self, answer: Answer) -> web.StreamResponse:
-        head, first = answer.head, answer.first
-        response = _Passed(
-            status=head.status, reason=head.reason, headers=answer_headers(head.headers)
-        )
-        with suppress(KeyError, ValueError):
-            response.content_length = int(head.headers[hdrs.CONTENT_LENGTH])
-        see = self._see_head(head)
-        await response.prepare(self._request)
-        self.response = response
-        if first:
-            if see is not None:
-                see(first)
-            await response.write(first)  # with the headers
-        sent = sent_of(self._request)
-        sent.num_bytes += len(first)
-        take = self._taker(see, sent, is_chunked=hdrs.TRANSFER_ENCODING in response.headers)
-        await answer.hand_over(take, self._make_room)
+        see = self._see_head(answer.head)
+        self.response = response = PassedResponse(self._request, answer.head)
+        response.begin(answer.first)
+        take = response.take
+        if see is not None:
+            if answer.first:
+                see(answer.first)
+            take = _seen(take, see)
+        await answer.hand_over(take, response.make_room)
         await response.write_eof()
         return response
 
-    def _taker(self, see: SeeBytes | None, sent: Sent, *, is_chunked: bool) -> Take:
-        """Returns what passes a piece on: without a turn of the loop in between."""
-        connection, transport = self._request.protocol, self._request.transport
 
-        def take(piece: bytes) -> bool:
-            if transport is None or transport.is_closing():
-                return False
-            size = len(piece)
-            transport.write(b"%x\r\n%b\r\n" % (size, piece) if is_chunked else piece)
-            sent.num_bytes += size
-            if see is not None:
-                see(piece)
-            return not connection.writing_paused
+def _seen(take: Take, see: SeeBytes) -> Take:
+    """Passes each piece on before it is looked at."""
 
-        return take
+    def take_seen(piece: bytes) -> bool:
+        has_room = take(piece)
+        see(piece)
+        return has_room
 
-    async def _make_room(self) -> None:
-        """Waits until the client has read what it was sent.
-
-        Raises:
-            ConnectionError: It has left.
-        """
-        await self._request.writer.drain()
-        transport = self._request.transport
-        if transport is None or transport.is_closing():
-            raise ConnectionResetError("the client has left")
-
-
-class _Passed(web.StreamResponse):
-    """A response whose headers go with its first bytes."""
-
-    _send_headers_immediately = False
+    return take_seen
 
 
 def unreachable(error: UnreachableError) -> ApiError:

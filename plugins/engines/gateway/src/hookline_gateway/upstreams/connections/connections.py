@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from hookline_gateway.upstreams.connections.connection import Connection
@@ -33,6 +34,8 @@ class Origin:
         tls: How its connections are encrypted; None if they are not.
         name: What requests call it.
         path: Path that precedes those of requests.
+        next_after: Seconds after which the next address of a name is tried, too; None
+            for an address.
     """
 
     host: str
@@ -40,6 +43,7 @@ class Origin:
     tls: ssl.SSLContext | None
     name: str
     path: str
+    next_after: float | None
 
     @classmethod
     def of(cls, url: str) -> "Origin":
@@ -48,7 +52,17 @@ class Origin:
         tls = ssl.create_default_context() if parts.scheme == "https" else None
         port = parts.port or _PORTS[parts.scheme]
         name = parts.netloc.rpartition("@")[2]
-        return cls(parts.hostname or "", port, tls, name, parts.path.rstrip("/"))
+        host = parts.hostname or ""
+        next_after = None if _is_address(host) else NEXT_ADDRESS_SECONDS
+        return cls(host, port, tls, name, parts.path.rstrip("/"), next_after)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class Connections:
@@ -101,7 +115,7 @@ class Connections:
                     origin.host,
                     origin.port,
                     ssl=origin.tls,
-                    happy_eyeballs_delay=NEXT_ADDRESS_SECONDS,
+                    happy_eyeballs_delay=origin.next_after,
                 )
         except TimeoutError as error:
             text = f"no connection within {self._connect_timeout:g} s"
