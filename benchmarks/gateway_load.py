@@ -8,9 +8,8 @@ Each token has the time when it was sent, on the machine's monotonic clock.
 import argparse
 import asyncio
 import re
-import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,6 +17,8 @@ PATH = "/v1/chat/completions"
 TEXT = "x" * 200
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_IS_CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
+_LAST_CHUNK = b"\r\n0\r\n\r\n"
 _SENT = re.compile(rb'"t(\d+)"')
 _IS_STREAM = re.compile(rb'"stream": ?true')
 _USAGE = '{"prompt_tokens":50,"completion_tokens":%d,"total_tokens":%d}'
@@ -112,10 +113,13 @@ def _whole(text: str) -> bytes:
 
 
 def _message(data: bytes) -> bytes | None:
-    """Returns the first whole message with a length, or without a body."""
+    """Returns the first whole message: of a length, in chunks, or without a body."""
     head, end, _ = data.partition(b"\r\n\r\n")
     if not end:
         return None
+    if _IS_CHUNKED.search(head):
+        end_at = data.find(_LAST_CHUNK, len(head))
+        return data[: end_at + len(_LAST_CHUNK)] if end_at >= 0 else None
     length = _LENGTH.search(head)
     size = len(head) + 4 + (0 if length is None else int(length[1]))
     return data[:size] if len(data) >= size else None
@@ -192,18 +196,14 @@ class Client(asyncio.Protocol):
             else:
                 self._times.token.append((now - int(found[1])) / 1e6)
         self._in = self._in[at:]
-        if self._in.endswith(b"\r\n0\r\n\r\n"):
+        if self._in.endswith(_LAST_CHUNK):
             is_whole = b"[DONE]" in self._in
             self._end(None if is_whole else ValueError(f"a broken stream: {self._in!r}"))
 
     def _end_whole(self) -> None:
-        if (answer := _message(self._in)) is None or b"\r\n\r\n" not in answer:
-            return
-        is_fine = answer.startswith(b"HTTP/1.1 200")
-        if _LENGTH.search(answer) is None:  # in chunks
-            if not self._in.endswith(b"\r\n0\r\n\r\n"):
-                return
-        self._end(None if is_fine else ValueError(f"an error: {answer!r}"))
+        if (answer := _message(self._in)) is not None:
+            is_fine = answer.startswith(b"HTTP/1.1 200")
+            self._end(None if is_fine else ValueError(f"an error: {answer!r}"))
 
     def _end(self, error: Exception | None) -> None:
         assert self._done is not None
@@ -264,30 +264,59 @@ async def requests(target: Target, number: int, count: int) -> float:
     return time.monotonic() - begun
 
 
-def shown(values: Sequence[float]) -> str:
-    """Median, mean and 99th percentile."""
-    ordered = sorted(values)
-    last = ordered[int(0.99 * len(ordered))]
-    return f"{statistics.median(ordered):.3f} | {statistics.fmean(ordered):.3f} | {last:.3f}"
+class Relay(asyncio.Protocol):
+    """One end of a relay, which passes bytes on to the other one."""
+
+    def __init__(self, port: int | None) -> None:
+        """Connects to a port for its client, or is that connection if it is None."""
+        self._port = port
+        self._waiting = b""
+        self._connecting: asyncio.Task[None] | None = None
+        self.transport: asyncio.Transport | None = None
+        self.other: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if self._port is not None:
+            self._connecting = asyncio.ensure_future(self._connect(self._port))
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is None:
+            self._waiting += data
+        else:
+            self.other.write(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.other is not None:
+            self.other.close()
+
+    async def _connect(self, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        _, end = await loop.create_connection(lambda: Relay(None), "127.0.0.1", port)
+        end.other, self.other = self.transport, end.transport
+        assert self.other is not None
+        self.other.write(self._waiting)
 
 
-async def serve(port: int, pace: Pace) -> None:
-    """Runs the upstream."""
+async def serve(port: int, made: Callable[[], asyncio.Protocol]) -> None:
+    """Serves connections on a port."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: Upstream(pace), "127.0.0.1", port, backlog=2048
-    )
+    server = await loop.create_server(made, "127.0.0.1", port, backlog=2048)
     await server.serve_forever()
 
 
 def main() -> None:
-    """Is the upstream."""
+    """Is the upstream, or a relay to it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--tokens", type=int, required=True)
-    parser.add_argument("--interval", type=float, required=True)
+    parser.add_argument("--relay-to", type=int)
+    parser.add_argument("--tokens", type=int, default=40)
+    parser.add_argument("--interval", type=float, default=0.05)
     options = parser.parse_args()
-    asyncio.run(serve(options.port, Pace(options.tokens, options.interval)))
+    pace, to = Pace(options.tokens, options.interval), options.relay_to
+    made = (lambda: Upstream(pace)) if to is None else (lambda: Relay(to))
+    asyncio.run(serve(options.port, made))
 
 
 if __name__ == "__main__":
