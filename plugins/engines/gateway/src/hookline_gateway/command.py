@@ -21,6 +21,7 @@ from hookline_server.cli.output import say
 from hookline_server.cli.secrets import options_from_environment
 from hookline_server.listening import listen, url
 from hookline_server.logs.set_up import set_up_log
+from hookline_server.process_settings import set_up_process
 from hookline_server.sites import stop_on_signals
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ def run(argv: list[str]) -> int:
     settings = arguments.make("server", GatewaySettings)
     config = without_unfed(engine_config(arguments, in_process=True))
     log = set_up_log(settings.log_level, settings.log_format)
+    set_up_process()
     with closing(log), closing(listen(settings.host, settings.port)) as listening:
         if is_wide(listening):
             logger.warning(

@@ -14,6 +14,7 @@ from hookline_gateway.asked import Asked
 from hookline_gateway.measuring.answer_reading import Found
 from hookline_gateway.measuring.body_meter import BodyMeter
 from hookline_gateway.measuring.books import Books
+from hookline_gateway.measuring.choices_meter import ChoicesMeter
 from hookline_gateway.measuring.event_meter import EventMeter
 from hookline_gateway.measuring.measurement import (
     NOTHING,
@@ -96,7 +97,9 @@ class RequestMeter:
         if head.status >= 300 or is_coded:
             return None
         if head.content_type == EVENT_STREAM:
-            self._meter = EventMeter(self._books.clock.now, self._first)
+            has_one = self._asked.params.n == 1
+            kind = EventMeter if has_one else ChoicesMeter
+            self._meter = kind(self._books.clock.now, self._first)
         elif "json" in head.content_type:
             self._meter = BodyMeter()
         return None if self._meter is None else self._meter.see
@@ -146,7 +149,7 @@ class RequestMeter:
         tokens = found.output_tokens
         if isinstance(meter, EventMeter):
             last_at = meter.last_at
-            if tokens is not None and self._asked.params.n == 1:
+            if tokens is not None:
                 intervals = [
                     (ns / NANOSECONDS / brought, brought)
                     for ns, brought in meter.intervals(tokens)
