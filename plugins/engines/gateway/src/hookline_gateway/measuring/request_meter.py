@@ -22,6 +22,7 @@ from hookline_gateway.measuring.measurement import (
     cause_of,
     refused_by,
 )
+from hookline_gateway.measuring.token_counter import Recount
 from hookline_gateway.upstreams.connections.head import Head
 from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.relay import EVENT_STREAM, SeeBytes
@@ -41,9 +42,21 @@ class RequestMeter:
     """
 
     def __init__(
-        self, books: Books, request: web.Request, asked: Asked, arrived_at: int
+        self,
+        books: Books,
+        request: web.Request,
+        asked: Asked,
+        arrived_at: int,
+        recount: Recount | None = None,
     ) -> None:
         """Accounts for nothing before `ask`.
+
+        Args:
+            books: The accounts.
+            request: The request.
+            asked: What of its body is known.
+            arrived_at: When it arrived, in ns.
+            recount: Counts its tokens if the answer does not tell them.
 
         Raises:
             RequestError: Its header has no valid objectives.
@@ -59,6 +72,7 @@ class RequestMeter:
         self._instance: Instance | None = None
         self._status = 0
         self._meter: EventMeter | BodyMeter | None = None
+        self._recount = recount
 
     @property
     def trace_headers(self) -> Mapping[str, str]:
@@ -102,13 +116,33 @@ class RequestMeter:
             self._meter = kind(self._books.clock.now, self._first)
         elif "json" in head.content_type:
             self._meter = BodyMeter()
-        return None if self._meter is None else self._meter.see
+        meter, recount = self._meter, self._recount
+        if meter is None or recount is None:
+            return None if meter is None else meter.see
 
-    def answered(self) -> None:
+        def see(piece: bytes) -> None:
+            meter.see(piece)
+            recount.see(piece)
+
+        return see
+
+    async def answered(self) -> None:
         """The answer was passed on to its last byte."""
         meter = self._meter
         if meter is not None:
             meter.finish()
+        try:
+            if meter is not None and self._recount is not None:
+                await asyncio.to_thread(
+                    self._recount.add_to,
+                    meter.found,
+                    is_stream=isinstance(meter, EventMeter),
+                )
+        finally:  # a client that leaves meanwhile has its answer
+            self._end_answered()
+
+    def _end_answered(self) -> None:
+        meter = self._meter
         if self._status >= 300:
             self._end(refused_by(self._status))
         else:
