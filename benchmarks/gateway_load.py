@@ -75,7 +75,9 @@ class Upstream(asyncio.Protocol):
     def _page(self, request: bytes) -> bytes:
         if request.startswith(b"GET /v1/models"):
             return _whole(_MODELS)
-        return _whole('{"tokens":%d,"answers":%d}' % (self.sent_tokens, self.sent_answers))
+        return _whole(
+            '{"tokens":%d,"answers":%d}' % (self.sent_tokens, self.sent_answers)
+        )
 
     def _begin(self) -> None:
         self._write(
@@ -144,7 +146,11 @@ class Client(asyncio.Protocol):
     def __init__(self, times: Times, model: str, headers: Sequence[str]) -> None:
         self._times = times
         self._head = "\r\n".join(
-            ("POST %s HTTP/1.1" % PATH, "Host: localhost", "Content-Type: application/json")
+            (
+                "POST %s HTTP/1.1" % PATH,
+                "Host: localhost",
+                "Content-Type: application/json",
+            )
         )
         self._headers = "".join(f"\r\n{each}" for each in headers)
         self._model = model
@@ -164,7 +170,11 @@ class Client(asyncio.Protocol):
 
     async def ask(self, *, is_stream: bool) -> None:
         """Sends a request, and waits for the end of its answer."""
-        more = ',"stream":true,"stream_options":{"include_usage":true}' if is_stream else ""
+        more = (
+            ',"stream":true,"stream_options":{"include_usage":true}'
+            if is_stream
+            else ""
+        )
         body = '{"model":"%s","messages":[{"role":"user","content":"%s"}]%s}'
         body %= (self._model, TEXT, more)
         head = f"{self._head}{self._headers}\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -198,7 +208,9 @@ class Client(asyncio.Protocol):
         self._in = self._in[at:]
         if self._in.endswith(_LAST_CHUNK):
             is_whole = b"[DONE]" in self._in
-            self._end(None if is_whole else ValueError(f"a broken stream: {self._in!r}"))
+            self._end(
+                None if is_whole else ValueError(f"a broken stream: {self._in!r}")
+            )
 
     def _end_whole(self) -> None:
         if (answer := _message(self._in)) is not None:

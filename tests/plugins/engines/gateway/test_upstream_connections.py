@@ -68,7 +68,10 @@ async def asked(asking: Upstream, instance: Instance, method: str = "POST") -> b
     [
         (FINE, True),
         (b"HTTP/1.1 103 X\r\nLink: a\r\n\r\n" + FINE, True),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", True),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            True,
+        ),
         (FINE + b"more", False),
         (b"HTTP/1.0" + FINE[8:], False),
         (FINE.replace(b"\r\n\r\n", b"\r\nConnection: Close\r\n\r\n"), False),

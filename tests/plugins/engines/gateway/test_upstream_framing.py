@@ -26,7 +26,11 @@ def fed(lines: Sequence[str], body: bytes, size: int, method: str = "POST") -> o
 
 
 BODIES = {
-    "chunks": ([CHUNKED], b"3\r\nabc\r\n00A;x=y\r\n0123456789\r\n0\r\n\r\n", "abc0123456789"),
+    "chunks": (
+        [CHUNKED],
+        b"3\r\nabc\r\n00A;x=y\r\n0123456789\r\n0\r\n\r\n",
+        "abc0123456789",
+    ),
     "a break in a chunk": ([CHUNKED], b"4\r\n\r\n\r\n\r\n0\r\n\r\n", "\r\n\r\n"),
     "trailers": ([CHUNKED], b"1\r\na\r\n0\r\nX: y\r\nZ: 1\r\n\r\n", "a"),
     "a length": (["Content-Length: 4"], b"abcd", "abcd"),

@@ -14,6 +14,7 @@ from hookline_gateway.measuring.fed import without_unfed
 from hookline_gateway.options import LOGGERS, gateway_options
 from hookline_gateway.serving import serve_gateway
 from hookline_gateway.settings import GatewaySettings
+from hookline_kernels.runtime.gc_freeze import freeze_gc
 from hookline_registry import installed
 from hookline_server.auth.exposure import is_wide
 from hookline_server.cli.options.arguments import engine_config, read_arguments
@@ -75,6 +76,8 @@ async def _serve(
     root = url(listening)
 
     def tell() -> None:
+        # A full collection would look at all imports, and streams wait meanwhile.
+        freeze_gc()
         lines = [
             f"Hookline {__version__} forwards to",
             *(f"  {each}" for each in settings.upstream),

@@ -145,6 +145,7 @@ class Found:
 
 _decode_event = msgspec.json.Decoder(_Event).decode
 
+
 def choices_with_content(message: bytes) -> Sequence[int]:
     """Returns the indices of the choices whose content an event has."""
     try:

@@ -125,7 +125,14 @@ class EventMeter:
             return
         self.first_at = now = self._clock()
         self._note(piece, now, max(1, piece.count(self._end) - before))
-        self._first(now)
+        # It is called once, and a method of the meter's owner, who has the meter:
+        # together they would be garbage that only a full collection finds.
+        tell, self._first = self._first, _nobody
+        tell(now)
+
+
+def _nobody(_: int) -> None:
+    """Is told of what is known."""
 
 
 def shared(

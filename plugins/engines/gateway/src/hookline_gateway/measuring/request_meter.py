@@ -173,6 +173,7 @@ class RequestMeter:
         at = self._books.clock.now()
         engine = self._books.of(self._instance)
         engine.ended(self._request_id, cause, at, self._measured())
+        self._meter = None
         self._books.tell_soon()
 
     def _measured(self) -> Measurement:

@@ -8,7 +8,7 @@ from hookline_gateway.measuring.answer_reading import Found
 from hookline_gateway.measuring.texts import Prompt, texts_of
 
 if TYPE_CHECKING:
-    from hookline.tokenizer import Tokenizer
+    pass
 
 MOST_BYTES = 4 << 20
 """Size from which on an answer is not counted."""

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -16,7 +15,6 @@ from hookline_gateway.upstreams.asking import (
 )
 from hookline_gateway.upstreams.connections.connection import Take
 from hookline_gateway.upstreams.connections.head import Head
-from hookline_gateway.upstreams.headers import answer_headers
 from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.passed_response import PassedResponse
 from hookline_gateway.upstreams.pool import Pool
