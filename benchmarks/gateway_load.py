@@ -1,8 +1,8 @@
 """A client and an upstream that cost little, for what stands between them.
 
-Both speak HTTP on asyncio's bare protocols: 64 streams of 20 tokens a second take each of
-them a few percent of a core, so that what a gateway adds is its own time and not theirs.
-Each token has the time when it was sent, on the machine's monotonic clock.
+Both speak HTTP on asyncio's bare protocols: 64 streams of 20 tokens a second take each
+of them a few percent of a core, so that what a gateway adds is its own time and not
+theirs. Each token has the time when it was sent, on the machine's monotonic clock.
 """
 
 import argparse
@@ -57,7 +57,7 @@ class Upstream(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, _: Exception | None) -> None:
         self._transport = None
 
     def data_received(self, data: bytes) -> None:
@@ -75,9 +75,8 @@ class Upstream(asyncio.Protocol):
     def _page(self, request: bytes) -> bytes:
         if request.startswith(b"GET /v1/models"):
             return _whole(_MODELS)
-        return _whole(
-            '{"tokens":%d,"answers":%d}' % (self.sent_tokens, self.sent_answers)
-        )
+        counts = f'"tokens":{self.sent_tokens},"answers":{self.sent_answers}'
+        return _whole("{" + counts + "}")
 
     def _begin(self) -> None:
         self._write(
@@ -90,12 +89,12 @@ class Upstream(asyncio.Protocol):
         if self._transport is None:
             return
         if number == self._pace.tokens:
-            usage = _USAGE % (number, number + 50)
-            ends = (_PIECE % ("null", '"stop"'), '{"choices":[],"usage":%s}' % usage)
+            usage = '{"choices":[],"usage":' + _USAGE % (number, number + 50) + "}"
+            ends = (_PIECE % ("null", '"stop"'), usage)
             self._write(b"".join(map(_event, (*ends, "[DONE]"))) + b"0\r\n\r\n")
             return
         Upstream.sent_tokens += 1
-        self._write(_event(_PIECE % ('"t%d"' % time.monotonic_ns(), "null")))
+        self._write(_event(_PIECE % (f'"t{time.monotonic_ns()}"', "null")))
         at = begun + (number + 1) * self._pace.seconds
         self._loop.call_at(at, self._token, number + 1, begun)
 
@@ -110,8 +109,12 @@ def _event(text: str) -> bytes:
 
 
 def _whole(text: str) -> bytes:
-    head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    return (head % len(text) + text).encode()
+    lines = (
+        "HTTP/1.1 200 OK",
+        "Content-Type: application/json",
+        f"Content-Length: {len(text)}",
+    )
+    return "\r\n".join((*lines, "", text)).encode()
 
 
 def _message(data: bytes) -> bytes | None:
@@ -134,10 +137,10 @@ class Times:
     first: list[float] = field(default_factory=list)
     token: list[float] = field(default_factory=list)
 
-    def __iadd__(self, other: "Times") -> "Times":
+    def add(self, other: "Times") -> None:
+        """Adds those of another round."""
         self.first += other.first
         self.token += other.token
-        return self
 
 
 class Client(asyncio.Protocol):
@@ -147,7 +150,7 @@ class Client(asyncio.Protocol):
         self._times = times
         self._head = "\r\n".join(
             (
-                "POST %s HTTP/1.1" % PATH,
+                f"POST {PATH} HTTP/1.1",
                 "Host: localhost",
                 "Content-Type: application/json",
             )
@@ -299,7 +302,7 @@ class Relay(asyncio.Protocol):
         else:
             self.other.write(data)
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, _: Exception | None) -> None:
         if self.other is not None:
             self.other.close()
 

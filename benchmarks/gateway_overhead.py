@@ -116,7 +116,7 @@ def _side(name: str, port: int, peer: Peer) -> tuple[str, Target, Peer]:
 
 async def _round(side: Side, options: argparse.Namespace, pace: Pace) -> None:
     before = side.used
-    side.times += await streams(side.target, options.streams, options.each, pace)
+    side.times.add(await streams(side.target, options.streams, options.each, pace))
     between = side.used
     side.seconds += await requests(side.target, CONNECTIONS, options.requests)
     side.streaming += between - before

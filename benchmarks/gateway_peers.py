@@ -17,8 +17,8 @@ model_list:
 
 PORTKEYS_SERVER = "node_modules/@portkey-ai/gateway/build/start-server.js"
 
-# Its HTTP server replaces Node's Response by one whose headers Portkey cannot change in a
-# stream: it then answers 500. This keeps Node's.
+# Its HTTP server replaces Node's Response by one whose headers Portkey cannot change in
+# a stream: it then answers 500. This keeps Node's.
 KEEP_RESPONSE = "data:text/javascript," + quote(
     "const define = Object.defineProperty;"
     "Object.defineProperty = (on, name, what) =>"

@@ -12,6 +12,8 @@ from hookline_gateway.upstreams.instance import Instance
 
 FINE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
 
 class Scripted:
     """A server that answers the requests of each connection with its next script.
@@ -68,10 +70,7 @@ async def asked(asking: Upstream, instance: Instance, method: str = "POST") -> b
     [
         (FINE, True),
         (b"HTTP/1.1 103 X\r\nLink: a\r\n\r\n" + FINE, True),
-        (
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
-            True,
-        ),
+        (CHUNKED + b"2\r\nok\r\n0\r\n\r\n", True),
         (FINE + b"more", False),
         (b"HTTP/1.0" + FINE[8:], False),
         (FINE.replace(b"\r\n\r\n", b"\r\nConnection: Close\r\n\r\n"), False),

@@ -11,7 +11,9 @@ from hookline_gateway.upstreams.connections.head import read_head, request_head
 CHUNKED = "Transfer-Encoding: chunked"
 
 
-def fed(lines: Sequence[str], body: bytes, size: int, method: str = "POST") -> object:
+def fed(
+    lines: Sequence[str], body: bytes, size: int, method: str = "POST"
+) -> tuple[bytes, bool, bytes]:
     """Returns what a body's pieces of this size give: content, completeness, rest."""
     head = read_head("\r\n".join(("HTTP/1.1 200 OK", *lines)).encode())
     framing = framing_of(head, method)
@@ -46,7 +48,7 @@ def test_body_is_the_same_in_any_pieces(name: str, size: int) -> None:
 
     assert fed(lines, body, size) == (content.encode(), True, b"")
     assert fed(lines, body + b"HTTP", size) == (content.encode(), True, b"HTTP")
-    *_, is_complete, rest = fed(lines, body[:-1], size)  # type: ignore[misc]
+    _, is_complete, _ = fed(lines, body[:-1], size)
     assert not is_complete
 
 

@@ -72,7 +72,7 @@ class PassedResponse(web.StreamResponse):
 
     # -- what aiohttp calls ------------------------------------------------------
 
-    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+    async def prepare(self, _: web.BaseRequest) -> AbstractStreamWriter | None:
         """Does nothing: the head is sent."""
         return None
 
@@ -86,6 +86,8 @@ class PassedResponse(web.StreamResponse):
         if self._is_ended:
             return
         self._is_ended = True
+        if data:
+            self.take(data)
         if self._is_chunked and self._transport is not None:
             self._transport.write(b"0\r\n\r\n")
         await self.make_room()
