@@ -1,137 +1,54 @@
-"""What `hookline gateway` adds to first tokens and tokens, and requests per core.
+"""What gateways add to first tokens and to tokens, and what they cost the processor.
 
-    python benchmarks/gateway_overhead.py [--streams 64] [--seconds 5] [--rounds 5]
+    python benchmarks/gateway_overhead.py [--streams 64] [--rounds 3] [--requests 3000]
+        [--litellm ENVIRONMENT/bin/litellm] [--portkey FOLDER]
 
-Clients send requests to the same upstream, a separate process, directly and through the
-gateway in turn. Each of its events has the time when it was sent, on the machine's
-monotonic clock, so that a token's delay is measured without the upstream's own time.
+The same client asks the same upstream directly and through each gateway in turn, round
+by round. A plain relay of bytes on asyncio shows what any such process adds here. On a
+machine with other work, run it under `nice -n -15`, which all its processes inherit.
 """
 
 import argparse
 import asyncio
-import json
+import os
 import statistics
 import subprocess
 import sys
-import time
+import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-import aiohttp
-from aiohttp import web
+from gateway_load import Pace, Target, Times, requests, streams
+from gateway_peers import Peer, litellm, portkey
 from process_memory import memory_mib
 from processor_time import processor_seconds
 
 from hookline_server.listening import listen
 
-INTERVAL_SECONDS = 0.05
-TOKENS = 40
-PATH = "/v1/chat/completions"
-BODY = {"model": "m", "messages": [{"role": "user", "content": "x" * 200}]}
-
-
-async def healthy(_: web.Request) -> web.Response:
-    """Is there."""
-    return web.Response()
-
-
-async def answer(request: web.Request) -> web.StreamResponse:
-    """Answers at once, or streams tokens at equal intervals."""
-    body = await request.json()
-    usage = {"prompt_tokens": 50, "completion_tokens": TOKENS}
-    if not body.get("stream"):
-        choice = {"index": 0, "message": {"content": "x"}, "finish_reason": "stop"}
-        return web.json_response({"choices": [choice], "usage": usage})
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    await response.prepare(request)
-    begun = time.monotonic()
-    for number in range(TOKENS):
-        await response.write(_event(str(time.monotonic_ns()), None))
-        left = begun + (number + 1) * INTERVAL_SECONDS - time.monotonic()
-        await asyncio.sleep(max(0.0, left))
-    await response.write(_event("", "stop"))
-    await response.write(b"data: " + json.dumps({"usage": usage}).encode() + b"\n\n")
-    await response.write(b"data: [DONE]\n\n")
-    return response
-
-
-def _event(text: str, finish: str | None) -> bytes:
-    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
-    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m"}
-    return b"data: " + json.dumps({**head, "choices": [choice]}).encode() + b"\n\n"
-
-
-def serve(port: int) -> None:
-    """Runs the upstream."""
-    app = web.Application()
-    app.router.add_post(PATH, answer)
-    app.router.add_get("/health", healthy)
-    web.run_app(app, host="127.0.0.1", port=port, print=None, access_log=None)
+HERE = Path(__file__).parent
+CONNECTIONS = 32
 
 
 @dataclass
-class Times:
-    """Milliseconds to the first tokens, and of tokens on their way."""
+class Side:
+    """One way to the upstream, and what was measured on it."""
 
-    first: list[float] = field(default_factory=list)
-    token: list[float] = field(default_factory=list)
+    name: str
+    target: Target
+    process: subprocess.Popen[bytes] | None = None
+    times: Times = field(default_factory=Times)
+    streaming: float = 0.0
+    answering: float = 0.0
+    answered: int = 0
+    seconds: float = 0.0
 
-
-async def stream(session: aiohttp.ClientSession, url: str, times: Times) -> None:
-    """Reads one stream."""
-    begun = time.monotonic_ns()
-    is_first = True
-    async with session.post(url + PATH, json={**BODY, "stream": True}) as response:
-        async for line in response.content:
-            now = time.monotonic_ns()
-            if not line.startswith(b'data: {"id"'):
-                continue
-            text = json.loads(line[6:])["choices"][0]["delta"]["content"]
-            if not text:
-                continue
-            if is_first:
-                times.first.append((now - begun) / 1e6)
-                is_first = False
-            else:
-                times.token.append((now - int(text)) / 1e6)
-
-
-async def streams(
-    session: aiohttp.ClientSession, url: str, number: int, each: int = 3
-) -> Times:
-    """Keeps a number of streams open, which begin evenly in time."""
-    times = Times()
-
-    async def repeated(index: int) -> None:
-        await asyncio.sleep(index * TOKENS * INTERVAL_SECONDS / number)
-        for _ in range(each):
-            await stream(session, url, times)
-
-    await asyncio.gather(*map(repeated, range(number)))
-    return times
-
-
-async def requests(
-    session: aiohttp.ClientSession, url: str, number: int, seconds: float
-) -> int:
-    """Asks without streams for some time; returns the number of answers."""
-    until, count = time.monotonic() + seconds, 0
-
-    async def ask() -> None:
-        nonlocal count
-        while time.monotonic() < until:
-            async with session.post(url + PATH, json=BODY) as response:
-                await response.read()
-            count += 1
-
-    await asyncio.gather(*(ask() for _ in range(number)))
-    return count
-
-
-def used_by(process: subprocess.Popen[bytes]) -> float:
-    """Returns the processor time of a process so far."""
-    return sum(processor_seconds(process.pid).values())
+    @property
+    def used(self) -> float:
+        """Processor time of the gateway so far."""
+        pid = None if self.process is None else self.process.pid
+        return 0.0 if pid is None else sum(processor_seconds(pid).values())
 
 
 def free_port() -> int:
@@ -142,9 +59,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def started(peer: Peer) -> Iterator[subprocess.Popen[bytes]]:
     """Runs a process as long as the block."""
-    process = subprocess.Popen([sys.executable, *arguments])  # noqa: S603 - our own
+    process = subprocess.Popen(  # noqa: S603 - what the caller has named
+        peer.command,
+        env={**os.environ, **peer.environment},
+        stdout=subprocess.DEVNULL,
+    )
     try:
         yield process
     finally:
@@ -152,82 +73,125 @@ def started(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(30)
 
 
-async def ready(session: aiohttp.ClientSession, url: str) -> None:
-    """Waits until a server answers."""
-    async with asyncio.timeout(30):
-        while True:
+async def ready(target: Target, process: subprocess.Popen[bytes]) -> None:
+    """Waits until an answer has come through."""
+    async with asyncio.timeout(40):
+        while process.poll() is None:
             try:
-                async with session.get(url + "/health") as response:
-                    if response.status == 200:
-                        return
-            except aiohttp.ClientError:
-                pass
-            await asyncio.sleep(0.05)
+                await requests(target, 1, 1)
+            except (OSError, ValueError):
+                await asyncio.sleep(0.2)
+            else:
+                return
+    raise RuntimeError(f"it has ended: {process.args!r}")
 
 
-def _shown(name: str, direct: Sequence[float], through: Sequence[float]) -> str:
-    cells = [name]
-    for values in (direct, through):
-        ordered = sorted(values)
-        mean, last = statistics.fmean(ordered), ordered[int(0.99 * len(ordered))]
-        cells += [f"{mean:.3f}", f"{last:.3f}"]
-    added = statistics.fmean(through) - statistics.fmean(direct)
-    return " | ".join([*cells, f"{added:+.3f}"])
+def _python(*arguments: str) -> Peer:
+    return Peer((sys.executable, *arguments), {})
+
+
+def _peers(
+    options: argparse.Namespace, upstream: int, folder: Path
+) -> Iterator[tuple[str, Target, Peer]]:
+    """Yields the gateways, each with a port of its own, which nobody serves yet."""
+    url = f"http://127.0.0.1:{upstream}"
+    port = free_port()
+    load = str(HERE / "gateway_load.py")
+    relay = _python(load, "--port", str(port), "--relay-to", str(upstream))
+    yield _side("relay of bytes", port, relay)
+    port = free_port()
+    ours = ("-m", "hookline_server", "gateway", url, "--port", str(port))
+    yield _side("hookline gateway", port, _python(*ours, "--log-level", "warning"))
+    if options.litellm is not None:
+        port = free_port()
+        yield _side("litellm", port, litellm(options.litellm, folder, url, port))
+    if options.portkey is not None:
+        port = free_port()
+        yield _side("portkey", port, portkey(options.portkey, url, port))
+
+
+def _side(name: str, port: int, peer: Peer) -> tuple[str, Target, Peer]:
+    return name, Target(port, headers=peer.headers), peer
+
+
+async def _round(side: Side, options: argparse.Namespace, pace: Pace) -> None:
+    before = side.used
+    side.times.add(await streams(side.target, options.streams, options.each, pace))
+    between = side.used
+    side.seconds += await requests(side.target, CONNECTIONS, options.requests)
+    side.streaming += between - before
+    side.answering += side.used - between
+    side.answered += options.requests
+
+
+def _line(side: Side, direct: Side) -> str:
+    added = [
+        statistics.median(own) - statistics.median(without)
+        for own, without in (
+            (side.times.first, direct.times.first),
+            (side.times.token, direct.times.token),
+        )
+    ]
+    cells = [side.name, *map(_percentiles, (side.times.first, side.times.token))]
+    cells += [f"{each:+.3f}" for each in added]
+    if side.process is not None:
+        tokens = len(side.times.first) + len(side.times.token)
+        cells.append(f"{1e6 * side.streaming / tokens:.0f}")
+        cells.append(f"{1e6 * side.answering / side.answered:.0f}")
+        cells.append(f"{side.answered / side.answering:.0f}")
+        cells.append(f"{memory_mib(side.process.pid):.0f}")
+    return " | ".join(cells)
+
+
+def _percentiles(values: Sequence[float]) -> str:
+    ordered = sorted(values)
+    last = ordered[int(0.99 * len(ordered))]
+    return f"{statistics.median(ordered):.3f} | {last:.3f}"
 
 
 async def measure(options: argparse.Namespace) -> None:
-    """Measures both ways in turn, and prints what the gateway adds."""
-    ports = free_port(), free_port()
-    direct, through = (f"http://127.0.0.1:{port}" for port in ports)
-    gateway = ("-m", "hookline_server", "gateway", direct, "--port", str(ports[1]))
-    connector = aiohttp.TCPConnector(limit=0)
-    with (
-        started(__file__, "--upstream", str(ports[0])),
-        started(*gateway, "--log-level", "warning") as process,
-    ):
-        async with aiohttp.ClientSession(connector=connector) as session:
-            await ready(session, direct)
-            await ready(session, through)
-            await streams(session, direct, options.streams, 1)
-            await streams(session, through, options.streams, 1)
-            both, spent = (Times(), Times()), 0.0
-            for _ in range(options.rounds):
-                for url, all_times in zip((direct, through), both, strict=True):
-                    before = used_by(process)
-                    found = await streams(session, url, options.streams)
-                    if url == through:
-                        spent += used_by(process) - before
-                    all_times.first += found.first
-                    all_times.token += found.token
-            before = used_by(process)
-            count = await requests(session, through, 64, options.seconds)
-            used = used_by(process) - before
-            alone = await requests(session, direct, 64, options.seconds)
-            resident = memory_mib(process.pid)
-    print(f"{options.streams} streams, ms: direct mean | p99 | gateway mean | p99 | +")
-    print(_shown("first token", both[0].first, both[1].first))
-    print(_shown("token", both[0].token, both[1].token))
-    tokens = len(both[1].first) + len(both[1].token)
-    print(f"processor time of the gateway: {1e6 * spent / tokens:.0f} us a token")
-    print(
-        f"requests/s: direct {alone / options.seconds:.0f}, gateway "
-        f"{count / options.seconds:.0f}; per second of its processor "
-        f"{count / used:.0f}; memory {resident:.0f} MiB"
+    """Measures all ways in turn, and prints a table."""
+    pace, port = Pace(options.tokens, options.interval), free_port()
+    upstream = _python(
+        *(str(HERE / "gateway_load.py"), "--port", str(port)),
+        *("--tokens", str(pace.tokens), "--interval", str(pace.seconds)),
     )
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        process = stack.enter_context(started(upstream))
+        sides = [Side("direct", Target(port))]
+        await ready(sides[0].target, process)
+        for name, target, peer in _peers(options, port, folder):
+            process = stack.enter_context(started(peer))
+            await ready(target, process)
+            sides.append(Side(name, target, process))
+        for side in sides:  # what is done once is not measured
+            await requests(side.target, CONNECTIONS, 200)
+            await streams(side.target, options.streams, 1, pace)
+        for _ in range(options.rounds):
+            for side in sides:
+                await _round(side, options, pace)
+        print(
+            f"{options.streams} streams, ms: first token p50 | p99 | token p50 | p99 | "
+            "added to first | to token | processor us a token | a request | "
+            "requests/s a core | MiB"
+        )
+        for side in sides:
+            print(_line(side, sides[0]))
 
 
 def main() -> None:
-    """Measures, or is the upstream."""
+    """Reads the options, and measures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--streams", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--upstream", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.upstream is not None:
-        serve(options.upstream)
-    else:
-        asyncio.run(measure(options))
+    parser.add_argument("--each", type=int, default=2, help="streams one after another")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=3000)
+    parser.add_argument("--tokens", type=int, default=40)
+    parser.add_argument("--interval", type=float, default=0.05)
+    parser.add_argument("--litellm", type=Path)
+    parser.add_argument("--portkey", type=Path)
+    asyncio.run(measure(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -16,10 +16,12 @@ class Command:
     Attributes:
         summary: One line for the help.
         module: Has `run(argv) -> exit status`.
+        engine: Value of `--engine` with which `serve` is this command; empty if none.
     """
 
     summary: str
     module: str
+    engine: str = ""
 
     def run(self, argv: list[str]) -> int:
         """Imports and runs the command; returns the exit status."""

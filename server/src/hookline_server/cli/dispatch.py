@@ -13,6 +13,7 @@ from hookline.exceptions import (
 from hookline_registry import RegistryError
 from hookline_registry.spelling import unknown
 from hookline_server.cli.command import command_names, find_command
+from hookline_server.cli.engine_commands import with_engine
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.options.other_engines import COMMANDS
 from hookline_server.cli.options.plugins import HELP, without_plugin_options
@@ -60,6 +61,7 @@ def _dispatch(argv: list[str]) -> int:
     if name == "--version":
         say(f"hookline {__version__}")
         return 0
+    name, rest = with_engine(name, rest)
     if (command := find_command(name)) is None:
         if (instead := COMMANDS.get(name)) is not None:
             raise UsageError(f"{name} is not a command of Hookline: {instead}")

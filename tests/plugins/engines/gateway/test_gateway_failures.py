@@ -140,6 +140,41 @@ async def test_gateway_that_ends_refuses_new_requests() -> None:
         await draining
 
 
+@pytest.mark.hostile
+async def test_numbers_are_those_of_the_upstream() -> None:
+    """Of many requests at once: whole ones, refused and broken ones, and those left."""
+    instance, broken = FakeInstance(), FakeInstance()
+    instance.pieces = stream("a", "b", used=usage(3, 2))
+    broken.pieces, broken.cut_after = stream("a", "b"), 3
+    instance.models, broken.models = ["whole"], ["broken"]
+    instance.gate.clear()
+    instance.free_pieces = 2
+    async with gateway(instance, broken) as client:
+        left = [
+            await client.post(CHAT, json={**BODY, "model": "whole"}) for _ in range(8)
+        ]
+        for response in left:
+            response.close()
+        await until_number(client, "requests_finished_total", 8, reason="abort")
+        instance.gate.set()
+
+        async def ask(model: str) -> None:
+            await (await client.post(CHAT, json={**BODY, "model": model})).read()
+
+        models = ["whole", "broken"] * 12
+        async with asyncio.TaskGroup() as tasks:
+            for model in models:
+                tasks.create_task(ask(model))
+        numbers = await numbers_of_gateway(client)
+        counted = await reasons(client)
+
+    assert counted == {"stop": 12, "abort": 8, "error": 12}
+    assert numbers.of("requests_received_total", engine="0") == len(instance.received)
+    assert numbers.of("requests_received_total", engine="1") == len(broken.received)
+    assert numbers.of("generation_tokens_total") == 12 * 2
+    assert numbers.of("prompt_tokens_total") == 12 * 3
+
+
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 RAW = {
     "garbage": (b"\x00\x01\x02 garbage\r\n\r\n", 502),
@@ -154,6 +189,20 @@ RAW = {
     "a short body": (HEAD + b"Content-Length: 99\r\n\r\ndata: {}\n\n", 200),
     "no end": (HEAD + b'\r\ndata: {"choices":[{"text":"a"}]}\n\n', 200),
     "endless head": (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 99999, 502),
+    "an upgrade": (b"HTTP/1.1 101 X\r\nUpgrade: a\r\n\r\n", 502),
+    "two lengths": (HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", 502),
+    "two ends": (
+        HEAD + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\na",
+        502,
+    ),
+    "too much": (HEAD + b"Content-Length: 16\r\n\r\ndata: [DONE]  \n\nHTTP/1.1", 200),
+    "nothing but a head": (HEAD + b"Content-Length: 9\r\n\r\n", 502),
+    "hints first": (
+        b"HTTP/1.1 103 X\r\nLink: a\r\n\r\n"
+        + HEAD
+        + b"Content-Length: 16\r\n\r\ndata: [DONE]  \n\n",
+        200,
+    ),
     "broken events": (HEAD + b"Content-Length: 8\r\n\r\n\x80\xff\n\n\n\n\n\n", 200),
 }
 
@@ -195,5 +244,7 @@ async def test_whatever_an_upstream_sends(name: str) -> None:
     assert sum(counted.values()) == 1
     if status == 502:
         assert b'"code":"upstream_unreachable"' in body
+    elif name in {"too much", "hints first"}:
+        assert (counted, body) == ({"stop": 1}, b"data: [DONE]  \n\n")
     elif status == 200 and name != "no end":
         assert "error" in counted or name == "broken events"

@@ -114,9 +114,10 @@ async def _client(
     **options: object,
 ) -> AsyncIterator[Client]:
     settings = GatewaySettings(upstream=list(urls), **options)  # type: ignore[arg-type]
+    observers = observers or ObserverConfig()
     observers = replace(
-        observers or ObserverConfig(),
-        stat_loggers=("prometheus",),
+        observers,
+        stat_loggers=("prometheus", *observers.options),
         # A busy machine may be late with what the page shows.
         page_wait_seconds=5.0,
     )

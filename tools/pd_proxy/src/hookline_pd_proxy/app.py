@@ -7,6 +7,7 @@ from functools import partial
 from aiohttp import web
 
 from hookline_gateway.upstreams.asking import Upstream, new_session
+from hookline_gateway.upstreams.connections.connections import Connections
 from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.pool import Pool
 from hookline_gateway.upstreams.watch import look, watched
@@ -93,6 +94,7 @@ def _pool(role: Role, settings: RouteSettings) -> Pool:
 
 async def _connected(app: web.Application) -> AsyncIterator[None]:
     settings, pools, file = app[_SETTINGS], app[POOLS], app.get(_FILE)
+    connections = Connections(settings.connect_timeout)
     async with (
         new_session(settings.connect_timeout) as session,
         watched(
@@ -102,10 +104,12 @@ async def _connected(app: web.Application) -> AsyncIterator[None]:
             None if file is None else partial(file.apply, pools),
         ),
     ):
-        proxy = Proxy(pools, Upstream(session), settings, app[_NUMBERS], app[_TRACING])
+        upstream = Upstream(connections)
+        proxy = Proxy(pools, upstream, settings, app[_NUMBERS], app[_TRACING])
         app[PROXY] = proxy
         yield
         await proxy.close()
+        connections.close()
     await asyncio.to_thread(app[_TRACING].close, SPAN_SECONDS)
 
 

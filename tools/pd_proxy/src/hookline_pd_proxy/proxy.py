@@ -4,11 +4,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-import aiohttp
 import msgspec
 from aiohttp import web
 
 from hookline_gateway.upstreams.asking import BrokenError, Message, Upstream
+from hookline_gateway.upstreams.connections.head import Head
 from hookline_gateway.upstreams.headers import Headers, traced, without
 from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.open_requests import OpenRequests
@@ -60,7 +60,7 @@ class Forwarding(Relay):
         super().__init__(request, self._see_head)
         self.first_event_at: float | None = None
 
-    def _see_head(self, head: aiohttp.ClientResponse) -> SeeBytes | None:
+    def _see_head(self, head: Head) -> SeeBytes | None:
         is_stream = head.status == 200 and head.content_type == EVENT_STREAM
         return self._see_bytes if is_stream else None
 

@@ -5,4 +5,5 @@ from hookline_server.cli.command import Command
 COMMAND = Command(
     summary="forward requests to any servers, and measure them",
     module="hookline_gateway.command",
+    engine="remote",
 )

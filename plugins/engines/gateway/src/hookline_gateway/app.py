@@ -15,6 +15,7 @@ from hookline_gateway.measuring.books import Books
 from hookline_gateway.models import look_at_models
 from hookline_gateway.settings import Balance, GatewaySettings
 from hookline_gateway.upstreams.asking import Upstream, new_session
+from hookline_gateway.upstreams.connections.connections import Connections
 from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.pool import Pool
 from hookline_gateway.upstreams.watch import look, watched
@@ -115,9 +116,8 @@ def _closed(observers: Observers) -> Context:
 
 def _connected(settings: GatewaySettings, pool: Pool, books: Books) -> Context:
     async def connected(app: web.Application) -> AsyncIterator[None]:
-        async with new_session(
-            settings.connect_timeout, settings.idle_timeout
-        ) as session:
+        connections = Connections(settings.connect_timeout, settings.idle_timeout)
+        async with new_session(settings.connect_timeout) as session:
             polls = Counter[Instance]()
 
             async def look_at(instance: Instance) -> None:
@@ -135,8 +135,9 @@ def _connected(settings: GatewaySettings, pool: Pool, books: Books) -> Context:
             for instance in pool.instances:
                 books.looked(instance)
             async with watched(lambda: pool.instances, look_at, settings.poll_seconds):
-                app[GATEWAY] = Gateway(pool, Upstream(session), settings, books)
+                app[GATEWAY] = Gateway(pool, Upstream(connections), settings, books)
                 yield
+            connections.close()
         books.close()
 
     return connected

@@ -25,6 +25,7 @@ _UNKNOWN = SamplingValues(max_tokens=None)
 
 _decode = msgspec.json.Decoder(_Fields).decode
 _decode_name = msgspec.json.Decoder(str).decode
+_decode_number = msgspec.json.Decoder(float | None).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ def _params(fields: _Fields) -> SamplingValues:
 
 
 def _number(raw: msgspec.Raw) -> float | None:
+    if raw is _NONE:
+        return None
     try:
-        return msgspec.json.decode(raw, type=float | None)
+        return _decode_number(raw)
     except msgspec.MsgspecError:
         return None

@@ -14,6 +14,7 @@ from hookline_gateway.measuring.told import named
 from hookline_gateway.options import LOGGERS, gateway_options
 from hookline_gateway.serving import serve_gateway
 from hookline_gateway.settings import GatewaySettings
+from hookline_kernels.runtime.gc_freeze import freeze_gc
 from hookline_registry import installed
 from hookline_server.auth.exposure import is_wide
 from hookline_server.cli.options.arguments import engine_config, read_arguments
@@ -21,6 +22,7 @@ from hookline_server.cli.output import say
 from hookline_server.cli.secrets import options_from_environment
 from hookline_server.listening import listen, url
 from hookline_server.logs.set_up import set_up_log
+from hookline_server.process_settings import set_up_process
 from hookline_server.sites import stop_on_signals
 
 logger = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ def run(argv: list[str]) -> int:
     settings = arguments.make("server", GatewaySettings)
     config = named(engine_config(arguments, in_process=True))
     log = set_up_log(settings.log_level, settings.log_format)
+    set_up_process()
     with closing(log), closing(listen(settings.host, settings.port)) as listening:
         if is_wide(listening):
             logger.warning(
@@ -73,6 +76,8 @@ async def _serve(
     root = url(listening)
 
     def tell() -> None:
+        # A full collection would look at all imports, and streams wait meanwhile.
+        freeze_gc()
         lines = [
             f"Hookline {__version__} forwards to",
             *(f"  {each}" for each in settings.upstream),

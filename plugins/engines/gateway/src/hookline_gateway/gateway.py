@@ -8,6 +8,7 @@ from hookline.frozen import EMPTY
 from hookline_gateway.asked import Asked
 from hookline_gateway.measuring.books import Books
 from hookline_gateway.measuring.request_meter import RequestMeter
+from hookline_gateway.measuring.token_counter import Recount, TokenCounter
 from hookline_gateway.models import merged_list, not_serving
 from hookline_gateway.settings import GatewaySettings
 from hookline_gateway.upstreams.asking import BrokenError, Message, Upstream
@@ -40,6 +41,8 @@ class Gateway:
         self._upstream = upstream
         self._settings = settings
         self._books = books
+        folder = settings.tokenizer
+        self._counter = None if folder is None else TokenCounter(folder)
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         """Forwards a request as it is, and its answer as it comes."""
@@ -52,7 +55,9 @@ class Gateway:
                 attempts = self._attempts(asked, _nobody)
                 message = self._message(request, body)
                 return await self._relay(Relay(request, _unseen), attempts, message)
-            meter = RequestMeter(self._books, request, asked, arrived_at)
+            counter = self._counter
+            recount = None if counter is None else Recount(counter, body)
+            meter = RequestMeter(self._books, request, asked, arrived_at, recount)
             message = self._message(request, body, meter.trace_headers)
             relay = Relay(request, meter.see_head)
             attempts = self._attempts(asked, meter.ask)
@@ -62,7 +67,7 @@ class Gateway:
                 meter.failed(error)
                 raise
             if relay.error is None:
-                meter.answered()
+                await meter.answered()
             else:
                 meter.failed(relay.error)
             return response

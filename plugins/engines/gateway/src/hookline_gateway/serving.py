@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hookline.config import EngineConfig
 from hookline_gateway.app import GATEWAY, create_gateway
 from hookline_gateway.settings import GatewaySettings
+from hookline_server.connections.limits import ConnectionLimits, connections_allowed
 from hookline_server.sites import sites
 
 
@@ -19,7 +20,9 @@ async def serve_gateway(
 ) -> None:
     """Serves until `stopping` is set; then open requests have limited time to end."""
     app = create_gateway(settings, config)
-    async with sites([(app, listening)]):
+    # Each client's request has a connection to an upstream, too.
+    limits = ConnectionLimits(max_connections=connections_allowed() // 2)
+    async with sites([(app, listening)], limits):
         when_ready()
         await stopping.wait()
         app[GATEWAY].open.is_leaving = True

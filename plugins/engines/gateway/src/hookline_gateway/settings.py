@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
@@ -97,6 +98,12 @@ class GatewaySettings:
         metavar="SIZE",
         minimum=1,
         read=read_size,
+    )
+    tokenizer: Path | None = option(
+        "Folder of a tokenizer that counts the tokens of answers without usage.",
+        default=None,
+        group=GATEWAY,
+        metavar="FOLDER",
     )
     tenant_header: str | None = option(
         "Header that names a request's tenant, such as X-Tenant.",

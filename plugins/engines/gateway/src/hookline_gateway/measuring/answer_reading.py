@@ -4,6 +4,7 @@ It reads OpenAI's completions, chats, responses and embeddings, and Anthropic's
 messages, and takes what it does not understand for nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -34,6 +35,7 @@ class _Usage(msgspec.Struct):
 
 
 class _Choice(msgspec.Struct):
+    index: int = 0
     text: msgspec.Raw = _NONE
     delta: msgspec.Raw = _NONE
     finish_reason: str | None = None
@@ -142,6 +144,15 @@ class Found:
 
 
 _decode_event = msgspec.json.Decoder(_Event).decode
+
+
+def choices_with_content(message: bytes) -> Sequence[int]:
+    """Returns the indices of the choices whose content an event has."""
+    try:
+        choices = _decode_event(message).choices
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ()
+    return [each.index for each in choices if _has_content(each)]
 
 
 def _as(raw: msgspec.Raw, kind: type[T]) -> T | None:

@@ -62,9 +62,7 @@ class EventMeter:
             return
         if piece[0] == 0x3A and b"data:" not in piece:  # a comment keeps it alive
             return
-        self._times.append(self._clock())
-        self._counts.append(piece.count(self._end))
-        self._last.append(piece)
+        self._note(piece, self._clock(), piece.count(self._end))
 
     def finish(self) -> None:
         """Reads the last events, and counts those with tokens."""
@@ -91,22 +89,13 @@ class EventMeter:
 
         Each event brings as many as every other, as far as whole numbers allow.
         """
-        events = sum(self._counts)
-        if not events or self.first_at is None:
-            return ()
-        found: list[Interval] = []
-        seen, given, since = 0, 0, self.first_at
-        for number, (at, count) in enumerate(
-            zip(self._times, self._counts, strict=True)
-        ):
-            seen += count
-            share = seen * tokens // events
-            if number == 0:
-                given = max(1, share)
-            elif share > given:
-                found.append((at - since, share - given))
-                given, since = share, at
-        return found
+        return shared(self._times, self._counts, tokens)
+
+    def _note(self, piece: bytes, at: int, count: int) -> None:
+        """Notes a piece with whole events, from that of the first token on."""
+        self._times.append(at)
+        self._counts.append(count)
+        self._last.append(piece)
 
     def _ends_otherwise(self, piece: bytes) -> bool:
         """Whether a piece has its last end of an event elsewhere, or ends by CRLF."""
@@ -135,10 +124,41 @@ class EventMeter:
         else:
             return
         self.first_at = now = self._clock()
-        self._times.append(now)
-        self._counts.append(max(1, piece.count(self._end) - before))
-        self._last.append(piece)
-        self._first(now)
+        self._note(piece, now, max(1, piece.count(self._end) - before))
+        # It is called once, and a method of the meter's owner, who has the meter:
+        # together they would be garbage that only a full collection finds.
+        tell, self._first = self._first, _nobody
+        tell(now)
+
+
+def _nobody(_: int) -> None:
+    """Is told of what is known."""
+
+
+def shared(
+    times: Sequence[int], counts: Sequence[int], tokens: int
+) -> Sequence[Interval]:
+    """Returns the times between tokens that events bring, as many as every other.
+
+    Args:
+        times: When something came, in ns; the first time begins the first interval.
+        counts: Numbers of events that came then.
+        tokens: Number of tokens of all.
+    """
+    events = sum(counts)
+    if not events:
+        return ()
+    found: list[Interval] = []
+    seen, given, since = 0, 0, times[0]
+    for number, (at, count) in enumerate(zip(times, counts, strict=True)):
+        seen += count
+        share = seen * tokens // events
+        if number == 0:
+            given = max(1, share)
+        elif share > given:
+            found.append((at - since, share - given))
+            given, since = share, at
+    return found
 
 
 def messages(events: bytes) -> Iterator[bytes]:

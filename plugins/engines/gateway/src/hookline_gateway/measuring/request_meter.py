@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 
-import aiohttp
 from aiohttp import hdrs, web
 
 from hookline.clock import NANOSECONDS
@@ -15,6 +14,7 @@ from hookline_gateway.asked import Asked
 from hookline_gateway.measuring.answer_reading import Found
 from hookline_gateway.measuring.body_meter import BodyMeter
 from hookline_gateway.measuring.books import Books
+from hookline_gateway.measuring.choices_meter import ChoicesMeter
 from hookline_gateway.measuring.event_meter import EventMeter
 from hookline_gateway.measuring.measurement import (
     NOTHING,
@@ -22,6 +22,8 @@ from hookline_gateway.measuring.measurement import (
     cause_of,
     refused_by,
 )
+from hookline_gateway.measuring.token_counter import Recount
+from hookline_gateway.upstreams.connections.head import Head
 from hookline_gateway.upstreams.instance import Instance
 from hookline_gateway.upstreams.relay import EVENT_STREAM, SeeBytes
 from hookline_server.api_error import ApiError
@@ -40,9 +42,21 @@ class RequestMeter:
     """
 
     def __init__(
-        self, books: Books, request: web.Request, asked: Asked, arrived_at: int
+        self,
+        books: Books,
+        request: web.Request,
+        asked: Asked,
+        arrived_at: int,
+        recount: Recount | None = None,
     ) -> None:
         """Accounts for nothing before `ask`.
+
+        Args:
+            books: The accounts.
+            request: The request.
+            asked: What of its body is known.
+            arrived_at: When it arrived, in ns.
+            recount: Counts its tokens if the answer does not tell them.
 
         Raises:
             RequestError: Its header has no valid objectives.
@@ -58,6 +72,7 @@ class RequestMeter:
         self._instance: Instance | None = None
         self._status = 0
         self._meter: EventMeter | BodyMeter | None = None
+        self._recount = recount
 
     @property
     def trace_headers(self) -> Mapping[str, str]:
@@ -89,23 +104,45 @@ class RequestMeter:
         self._instance = instance
         self._books.tell_soon()
 
-    def see_head(self, head: aiohttp.ClientResponse) -> SeeBytes | None:
+    def see_head(self, head: Head) -> SeeBytes | None:
         """Begins to measure an answer; returns what sees its bytes."""
         self._status = head.status
         is_coded = head.headers.get(hdrs.CONTENT_ENCODING, "identity") != "identity"
         if head.status >= 300 or is_coded:
             return None
         if head.content_type == EVENT_STREAM:
-            self._meter = EventMeter(self._books.clock.now, self._first)
+            has_one = self._asked.params.n == 1
+            kind = EventMeter if has_one else ChoicesMeter
+            self._meter = kind(self._books.clock.now, self._first)
         elif "json" in head.content_type:
             self._meter = BodyMeter()
-        return None if self._meter is None else self._meter.see
+        meter, recount = self._meter, self._recount
+        if meter is None or recount is None:
+            return None if meter is None else meter.see
 
-    def answered(self) -> None:
+        def see(piece: bytes) -> None:
+            meter.see(piece)
+            recount.see(piece)
+
+        return see
+
+    async def answered(self) -> None:
         """The answer was passed on to its last byte."""
         meter = self._meter
         if meter is not None:
             meter.finish()
+        try:
+            if meter is not None and self._recount is not None:
+                await asyncio.to_thread(
+                    self._recount.add_to,
+                    meter.found,
+                    is_stream=isinstance(meter, EventMeter),
+                )
+        finally:  # a client that leaves meanwhile has its answer
+            self._end_answered()
+
+    def _end_answered(self) -> None:
+        meter = self._meter
         if self._status >= 300:
             self._end(refused_by(self._status))
         else:
@@ -136,6 +173,7 @@ class RequestMeter:
         at = self._books.clock.now()
         engine = self._books.of(self._instance)
         engine.ended(self._request_id, cause, at, self._measured())
+        self._meter = None
         self._books.tell_soon()
 
     def _measured(self) -> Measurement:
@@ -146,7 +184,7 @@ class RequestMeter:
         tokens = found.output_tokens
         if isinstance(meter, EventMeter):
             last_at = meter.last_at
-            if tokens is not None and self._asked.params.n == 1:
+            if tokens is not None:
                 intervals = [
                     (ns / NANOSECONDS / brought, brought)
                     for ns, brought in meter.intervals(tokens)

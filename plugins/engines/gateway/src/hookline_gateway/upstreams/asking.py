@@ -1,28 +1,33 @@
 """One request to one instance."""
 
-import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
-from yarl import URL
 
+from hookline_gateway.upstreams.connections.connection import Connection, Take
+from hookline_gateway.upstreams.connections.connections import (
+    IDLE_SECONDS,
+    Connections,
+    Origin,
+)
+from hookline_gateway.upstreams.connections.errors import CannotConnectError
+from hookline_gateway.upstreams.connections.head import Head, request_head
 from hookline_gateway.upstreams.headers import Headers
 from hookline_gateway.upstreams.instance import Instance
 
 UPSTREAM_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 """Errors of a connection to an instance."""
 
-CANNOT_CONNECT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+CANNOT_CONNECT = (
+    CannotConnectError,
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+)
 
-MOST_PLAIN_BYTES = 1 << 20
-"""Size of a body from which on aiohttp warns of bytes."""
-
-IDLE_SECONDS = 4.0
-"""How long an idle connection is kept: not as long as servers do, some of them 5 s.
-
-A request on one that the server closes meanwhile would fail."""
+_REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+"""Methods of requests that do the same if they are sent twice (RFC 9110, 9.2.2)."""
 
 BUSY_STATUS = 503
 RETRIED_STATUSES = frozenset({429, 500, 502, BUSY_STATUS, 504})
@@ -81,29 +86,36 @@ class Answer:
     Attributes:
         head: Status and headers.
         first: First bytes of its body; empty if it has none.
+        connection: What the others come from.
     """
 
-    head: aiohttp.ClientResponse
+    head: Head
     first: bytes
+    connection: Connection
 
     @property
     def is_worth_a_retry(self) -> bool:
         """Whether another instance should be tried."""
         return self.head.status in RETRIED_STATUSES
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yields the body as it arrives.
+    async def hand_over(
+        self, take: Take, make_room: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Hands over what follows the first bytes, each piece as it arrives.
+
+        Args:
+            take: Gets the pieces.
+            make_room: Waits until there is room again; what it raises is passed on.
 
         Raises:
-            BrokenError: It breaks off.
+            BrokenError: The response breaks off.
         """
-        chunk = self.first
-        while chunk:
-            yield chunk
-            try:
-                chunk = await self.head.content.readany()
-            except UPSTREAM_ERRORS as error:
-                raise BrokenError(error) from error
+        try:
+            await self.connection.hand_over(take, make_room)
+        except UPSTREAM_ERRORS as error:
+            if self.connection.error is not error:
+                raise
+            raise BrokenError(error) from error
 
     async def whole(self, most_bytes: int) -> bytes:
         """Returns the whole body.
@@ -112,19 +124,26 @@ class Answer:
             BrokenError: It breaks off.
             TooLargeError: It exceeds the limit.
         """
-        body = bytearray()
-        async for chunk in self.chunks():
-            body += chunk
-            if len(body) > most_bytes:
-                raise TooLargeError
+        body = bytearray(self.first)
+
+        def take(piece: bytes) -> bool:
+            body.extend(piece)
+            return len(body) <= most_bytes
+
+        async def make_room() -> None:
+            raise TooLargeError
+
+        await self.hand_over(take, make_room)
+        if len(body) > most_bytes:
+            raise TooLargeError
         return bytes(body)
 
 
 class Upstream:
     """Sends requests to instances over persistent connections."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session = session
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
 
     @asynccontextmanager
     async def ask(self, instance: Instance, message: Message) -> AsyncIterator[Answer]:
@@ -133,53 +152,49 @@ class Upstream:
         Raises:
             UnreachableError: The instance does not respond.
         """
+        origin = self._connections.origin(instance.url)
         with instance.used():
-            head = None
             try:
-                try:
-                    head = await self._session.request(
-                        message.method,
-                        # As the client wrote it: yarl would quote it its own way.
-                        URL(instance.url + message.path, encoded=True),
-                        headers=message.headers,
-                        data=_payload(message.body),
-                        allow_redirects=False,
-                    )
-                    answer = Answer(head, await head.content.readany())
-                except UPSTREAM_ERRORS as error:
-                    _note_failure(instance, error)
-                    raise UnreachableError(instance, error) from error
-                _note(instance, head.status)
+                answer = await self._first_bytes(origin, message)
+            except UPSTREAM_ERRORS as error:
+                _note_failure(instance, error)
+                raise UnreachableError(instance, error) from error
+            _note(instance, answer.head.status)
+            try:
                 yield answer
             finally:
-                if head is not None:
-                    head.close()
+                self._connections.give_back(origin, answer.connection)
+
+    async def _first_bytes(self, origin: Origin, message: Message) -> Answer:
+        kept = self._connections.take(origin)
+        if kept is not None:
+            try:
+                return await _answer(kept, origin, message)
+            except ConnectionError:  # it was perhaps closed as the request came
+                if message.method not in _REPEATABLE:
+                    raise
+        return await _answer(await self._connections.open(origin), origin, message)
 
 
-def new_session(
-    connect_timeout: float, idle_timeout: float | None = None
-) -> aiohttp.ClientSession:
-    """Opens a session that forwards bodies unchanged.
+async def _answer(connection: Connection, origin: Origin, message: Message) -> Answer:
+    target, size = origin.path + message.path, len(message.body)
+    headers = [("Host", origin.name), *message.headers]
+    try:
+        head = request_head(message.method, target, headers, size)
+        connection.send(message.method, head, message.body)
+        return Answer(*await connection.answer(), connection)
+    except BaseException:
+        connection.abort()
+        raise
 
-    Args:
-        connect_timeout: Maximum time to connect.
-        idle_timeout: Maximum time in which nothing comes; None limits no other time.
-    """
+
+def new_session(connect_timeout: float) -> aiohttp.ClientSession:
+    """Opens a session for pages, with a limit of the time to connect."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
         cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-        timeout=aiohttp.ClientTimeout(
-            total=None, connect=connect_timeout, sock_read=idle_timeout
-        ),
+        timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
     )
-
-
-def _payload(body: bytes) -> bytes | io.BytesIO | None:
-    if len(body) >= MOST_PLAIN_BYTES:
-        return io.BytesIO(body)
-    return body or None
 
 
 def _note(instance: Instance, status: int) -> None:

@@ -2,10 +2,8 @@
 
 import logging
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass
 
-import aiohttp
 from aiohttp import web
 
 from hookline_gateway.upstreams.asking import (
@@ -15,12 +13,14 @@ from hookline_gateway.upstreams.asking import (
     UnreachableError,
     Upstream,
 )
-from hookline_gateway.upstreams.headers import answer_headers
+from hookline_gateway.upstreams.connections.connection import Take
+from hookline_gateway.upstreams.connections.head import Head
 from hookline_gateway.upstreams.instance import Instance
+from hookline_gateway.upstreams.passed_response import PassedResponse
 from hookline_gateway.upstreams.pool import Pool
 from hookline_server.api_error import ApiError, error_body
 from hookline_server.request_identity import identity_of
-from hookline_server.sse import DONE, event, sent_of
+from hookline_server.sse import DONE, event
 
 EVENT_STREAM = "text/event-stream"
 
@@ -32,7 +32,7 @@ BROKEN = "upstream_broken"
 logger = logging.getLogger(__name__)
 
 SeeBytes = Callable[[bytes], None]
-SeeHead = Callable[[aiohttp.ClientResponse], SeeBytes | None]
+SeeHead = Callable[[Head], SeeBytes | None]
 """Called with a response before its body; returns what sees all pieces of that."""
 
 
@@ -65,7 +65,7 @@ class Relay:
     def __init__(self, request: web.Request, see_head: SeeHead) -> None:
         self._request = request
         self._see_head = see_head
-        self.response: web.StreamResponse | None = None
+        self.response: PassedResponse | None = None
         self.instance: Instance | None = None
         self.error: ApiError | None = None
 
@@ -115,7 +115,7 @@ class Relay:
         response, self.error = self.response, error
         assert response is not None
         logger.warning("%s: %s", identity_of(self._request).request_id, error)
-        if response.content_type == EVENT_STREAM:
+        if response.head.content_type == EVENT_STREAM:
             # Ends what may be half an event.
             await response.write(b"\n\n" + event(error_body(error)) + DONE)
             await response.write_eof()
@@ -124,22 +124,28 @@ class Relay:
         return response
 
     async def _pass(self, answer: Answer) -> web.StreamResponse:
-        head = answer.head
-        response = web.StreamResponse(
-            status=head.status, reason=head.reason, headers=answer_headers(head.headers)
-        )
-        with suppress(KeyError, ValueError):
-            response.content_length = int(head.headers[aiohttp.hdrs.CONTENT_LENGTH])
-        see = self._see_head(head)
-        await response.prepare(self._request)
-        self.response, sent = response, sent_of(self._request)
-        async for chunk in answer.chunks():
-            if see is not None:
-                see(chunk)
-            sent.num_bytes += len(chunk)
-            await response.write(chunk)
+        see = self._see_head(answer.head)
+        self.response = response = PassedResponse(self._request, answer.head)
+        response.begin(answer.first)
+        take = response.take
+        if see is not None:
+            if answer.first:
+                see(answer.first)
+            take = _seen(take, see)
+        await answer.hand_over(take, response.make_room)
         await response.write_eof()
         return response
+
+
+def _seen(take: Take, see: SeeBytes) -> Take:
+    """Passes each piece on before it is looked at."""
+
+    def take_seen(piece: bytes) -> bool:
+        has_room = take(piece)
+        see(piece)
+        return has_room
+
+    return take_seen
 
 
 def unreachable(error: UnreachableError) -> ApiError:
