@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from hookline.request import GenerateRequest
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPart:
@@ -27,12 +29,15 @@ class PreparingFacts(Protocol):
     Its method is called for each request of the engine, in the front end's process.
     """
 
-    def prepared(self, asked: object | None) -> RequestPart | None:
+    def prepared(
+        self, asked: object | None, request: GenerateRequest | None = None
+    ) -> RequestPart | None:
         """Returns the extension's part of a request; None if it has none.
 
         Args:
             asked: What the client asks of the extension, such as `PoolingParams`; None
                 if it asks nothing.
+            request: The request, if there is one.
 
         Raises:
             RequestError: The engine does not serve the request.

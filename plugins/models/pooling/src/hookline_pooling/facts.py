@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from hookline.exceptions import RequestError
 from hookline.pooling import TASKS, PoolingParams
+from hookline.request import GenerateRequest
 from hookline.request_part import RequestPart
 from hookline_pooling.pooling import Pooling, PoolingType
 
@@ -31,7 +32,11 @@ class PoolingFacts:
     matryoshka_dimensions: tuple[int, ...] = ()
     is_alone: bool = False
 
-    def prepared(self, asked: object | None) -> RequestPart | None:
+    def prepared(
+        self,
+        asked: object | None,
+        request: GenerateRequest | None = None,  # noqa: ARG002
+    ) -> RequestPart | None:
         """Returns a request's pooling; None if it generates.
 
         Raises:
