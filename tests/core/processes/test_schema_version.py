@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {62: "129d0836d6cae53ad3ada3607e6a02ac5ae754e432799e58acb8892f058163b6"}
+DIGESTS = {63: "05d06e7987cf2477e28b8cc947861fe90b54be891518833e350bdfad00b17e87"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 
