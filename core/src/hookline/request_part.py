@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from hookline.request import GenerateRequest
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPart:
@@ -30,14 +28,14 @@ class PreparingFacts(Protocol):
     """
 
     def prepared(
-        self, asked: object | None, request: GenerateRequest | None = None
+        self, asked: object | None, request: object | None = None
     ) -> RequestPart | None:
         """Returns the extension's part of a request; None if it has none.
 
         Args:
             asked: What the client asks of the extension, such as `PoolingParams`; None
                 if it asks nothing.
-            request: The request, if there is one.
+            request: The `GenerateRequest`, if there is one.
 
         Raises:
             RequestError: The engine does not serve the request.

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from hookline.exceptions import RequestError
 from hookline.pooling import TASKS, PoolingParams
-from hookline.request import GenerateRequest
 from hookline.request_part import RequestPart
 from hookline_pooling.pooling import Pooling, PoolingType
 
@@ -35,7 +34,7 @@ class PoolingFacts:
     def prepared(
         self,
         asked: object | None,
-        request: GenerateRequest | None = None,  # noqa: ARG002
+        request: object | None = None,  # noqa: ARG002
     ) -> RequestPart | None:
         """Returns a request's pooling; None if it generates.
 
