@@ -182,7 +182,8 @@ BODY = {"model": "where", "prompt": [3, 4, 5], "max_tokens": 4, "ignore_eos": Tr
 def test_several_servers_share_it(toy: Path) -> None:
     """Each gets its own requests' tokens, and the totals of all are conserved."""
     wanted = {**BODY, "return_token_ids": True}
-    with served(toy, "--api-server-count", "2", "--page-wait-seconds", "20") as server:
+    options = ("--api-server-count", "2", "--enable-sleep-mode")
+    with served(toy, *options, "--page-wait-seconds", "20") as server:
         with ThreadPoolExecutor(8) as pool:
             answers = list(
                 pool.map(lambda _: server.post("/v1/completions", wanted), range(16))

@@ -26,7 +26,7 @@ class EngineArgs:
     runner: str = "auto"
     kv_transfer_config: object = None
     model: str = ""
-    served_model_name: str = ""
+    served_model_name: list[str] | None = None
     tokenizer: str | None = None
 
     @staticmethod
@@ -34,6 +34,11 @@ class EngineArgs:
         parser.add_argument("--max-model-len", type=int)
         parser.add_argument("--data-parallel-size", type=int, default=1)
         parser.add_argument("--enable-lora", action="store_true")
+        parser.add_argument("--runner", default="auto")
+        parser.add_argument("--kv-transfer-config")
+        parser.add_argument("--model", default="no/model")
+        parser.add_argument("--served-model-name", nargs="+")
+        parser.add_argument("--tokenizer")
         return parser
 
     @classmethod
@@ -59,7 +64,7 @@ def test_arguments_reach_vllm_with_the_model() -> None:
     """The model is a folder, or an installed one, under its name in the API."""
     made = vllm_config(config(engine_argument=["--max-model-len", "64"]), VLLM)
 
-    assert (made.max_model_len, made.served_model_name) == (64, "demo")
+    assert (made.max_model_len, made.served_model_name) == (64, ["demo"])
     assert Path(made.model, "config.json").is_file()
     assert made.tokenizer is None
 

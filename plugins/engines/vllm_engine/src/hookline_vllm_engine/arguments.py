@@ -38,18 +38,19 @@ def vllm_config(config: EngineConfig, vllm: Binding) -> Any:
         ModelLoadError: The folder is missing, or vLLM does not know the model.
     """
     refuse_own_options(config)
-    made = vllm.AsyncEngineArgs.from_cli_args(_parsed(config.engine_arguments, vllm))
+    model = config.model
+    # Last, as vLLM takes the last one; with them, it looks for no other model.
+    own = ["--model", str(find_folder(model.model))]
+    own += ["--served-model-name", model.served_name]
+    if model.tokenizer:
+        own += ["--tokenizer", model.tokenizer]
+    parsed = _parsed([*config.engine_arguments, *own], vllm)
     for name, (default, instead) in _OURS.items():
-        if getattr(made, name) not in (default, None):
+        if getattr(parsed, name) not in (default, None):
             flag = f"--{name.replace('_', '-')}"
             raise ConfigError(_FLAG, f"{flag} after `--` is not supported: {instead}")
-    model = config.model
-    made.model = str(find_folder(model.model))
-    made.served_model_name = model.served_name
-    if model.tokenizer:
-        made.tokenizer = model.tokenizer
     try:
-        return made.create_engine_config()
+        return vllm.AsyncEngineArgs.from_cli_args(parsed).create_engine_config()
     except (ValueError, TypeError, NotImplementedError, OSError) as error:
         raise ModelLoadError(model.model, f"vLLM: {_line(error)}") from error
 
