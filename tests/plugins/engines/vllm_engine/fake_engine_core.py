@@ -190,7 +190,12 @@ class EngineCore:
             model_config=None, speculative_config=None, structured_outputs_config=None
         )
         self.resets: list[bool] = []
+        self.fails: Callable[[], None] = lambda: None
+        self.model_executor = self
         self.is_shut_down = self.is_reset = False
+
+    def register_failure_callback(self, callback: Callable[[], None]) -> None:
+        self.fails = callback
 
     def preprocess_add_request(
         self, request: EngineCoreRequest

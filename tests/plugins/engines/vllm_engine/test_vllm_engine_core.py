@@ -20,6 +20,7 @@ from hookline.engine.commands import (
     Told,
 )
 from hookline.events import StepOutput, VerifiedDrafts
+from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import (
     Aborted,
     Failed,
@@ -248,6 +249,15 @@ def test_an_idle_engine_waits_for_commands(driven: Driven) -> None:
 
     assert messages == []
     assert driven.waits == [0.01]
+
+
+def test_the_end_of_a_worker_ends_an_idle_engine(driven: Driven) -> None:
+    """vLLM tells it in a thread of its own, and no step would notice it."""
+    driven.run()
+    driven.core.fails()
+
+    with pytest.raises(EngineDeadError, match="a worker of vLLM has ended"):
+        driven.run()
 
 
 def test_what_the_core_raises_ends_the_engine(driven: Driven) -> None:

@@ -26,6 +26,7 @@ from hookline.engine.commands import (
 from hookline.engine.engine_loop import Receive
 from hookline.engine.tap import Tap
 from hookline.events import ClockPair, Finished, NewTokens, StepOutput, VerifiedDrafts
+from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Failed, FinishCause, Rejected, TimedOut
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest
@@ -83,6 +84,8 @@ class VllmEngine:
         self._deadlines: list[tuple[int, int]] = []
         self._replies: list[Reply] = []
         self._totals = EngineTotals()
+        self._has_failed = False
+        core.model_executor.register_failure_callback(self._fail)
 
     @property
     def has_work(self) -> bool:
@@ -93,7 +96,13 @@ class VllmEngine:
         return ClockPair(self._clock.wall(), self._clock.now())
 
     def run_once(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
-        """Takes all waiting commands, then steps, or waits in `receive`."""
+        """Takes all waiting commands, then steps, or waits in `receive`.
+
+        Raises:
+            EngineDeadError: A worker has ended.
+        """
+        if self._has_failed:
+            raise EngineDeadError("a worker of vLLM has ended")
         while (command := receive(0)) is not None:
             self._take(command)
         self._expire()
@@ -109,6 +118,10 @@ class VllmEngine:
         """Ends vLLM's workers."""
         self._told.close(None)
         self._core.shutdown()
+
+    def _fail(self) -> None:
+        """Called by vLLM, in a thread of its own."""
+        self._has_failed = True
 
     # -- commands ------------------------------------------------------------------
 
