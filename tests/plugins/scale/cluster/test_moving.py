@@ -44,7 +44,7 @@ class Mortal(InprocClient):
     """Engines in this process, which the test ends."""
 
     def end(self, index: int, kind: DeathKind, *, is_replaced: bool) -> EngineDied:
-        self._driven[index].die(WHY)
+        self._driven[index].death = WHY
         self._turns.remove(index)
         return EngineDied(index, WHY, kind, is_replaced)
 

@@ -79,7 +79,7 @@ class InprocElasticClient(InprocClient):
     def kill(self, engine_index: int) -> None:
         """Ends an engine, which is reported as its death."""
         self._turns.remove(engine_index)
-        self._driven[engine_index].die("it was killed")
+        self._driven[engine_index].death = "it was killed"
         self._news.append(EngineDied(engine_index, "it was killed"))
 
     def receive(self, timeout_seconds: float) -> Received | None:

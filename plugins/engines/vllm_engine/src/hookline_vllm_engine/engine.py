@@ -261,7 +261,7 @@ class VllmEngine:
             told.outputs.append(self._state("heartbeat", clock=self.clock_pair()))
         elif self._replies and not told.outputs:
             told.outputs.append(self._state("reset"))
-        outputs = [self._counted(each) for each in told.take()]
+        outputs = [self._counted(each) for each in told.drain()]
         for output in outputs:
             for event in output.events.finished:
                 self._open.pop(event.request_id, None)

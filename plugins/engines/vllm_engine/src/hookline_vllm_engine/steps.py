@@ -51,7 +51,7 @@ class Told:
         """Whether there is something to tell."""
         return bool(self.outputs or self._queued)
 
-    def take(self) -> list[StepOutput]:
+    def drain(self) -> list[StepOutput]:
         """Returns the outputs, of which the first has the new requests."""
         outputs, self.outputs = self.outputs, []
         if self._queued and outputs:
