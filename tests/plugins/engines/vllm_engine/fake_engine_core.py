@@ -11,6 +11,10 @@ BLOCKS = 65
 """The pool's, of which the first stands for what is no token."""
 
 
+class VLLMError(Exception):
+    """No `ValueError`, as vLLM's own errors of requests."""
+
+
 @dataclass(kw_only=True)
 class StructuredOutputsParams:
     json: object = None
@@ -57,7 +61,7 @@ class SamplingParams:
     def verify(self, *_: object) -> None:
         wanted = self.structured_outputs
         if wanted is not None and wanted.regex == "[":
-            raise ValueError("the expression is not closed")
+            raise VLLMError("the expression is not closed")
 
 
 @dataclass(kw_only=True)
@@ -156,10 +160,13 @@ class Scheduler:
         del result
         outputs = []
         for name in plan.num_scheduled_tokens:
+            request = self.requests[name]
             output = self.make(name)
             self.given[name] = self.given.get(name, 0) + 1
-            if self.given[name] == self.requests[name].sampling_params.max_tokens:
+            is_last = self.given[name] == request.sampling_params.max_tokens
+            if is_last and output.finish_reason is None:
                 output.finish_reason = "length"
+            if output.finish_reason is not None:
                 self._forget(name)
             outputs.append(output)
         return {0: SimpleNamespace(outputs=outputs, scheduler_stats=None)}
@@ -176,7 +183,7 @@ class Scheduler:
 
     def _forget(self, name: str) -> None:
         self.begun.discard(name)
-        del self.requests[name]
+        self.requests.pop(name, None)
 
 
 class EngineCore:
@@ -232,6 +239,7 @@ BINDING = Binding(
     Executor=None,
     SamplingParams=SamplingParams,
     StructuredOutputsParams=StructuredOutputsParams,
+    VLLMError=VLLMError,
     cached_tokenizer_from_config=None,
     version="0.32",
 )

@@ -205,6 +205,22 @@ def failed(name: str) -> EngineCoreOutput:
     return EngineCoreOutput(name, [], finish_reason="error")
 
 
+def test_an_error_of_vllm_is_no_abort(driven: Driven) -> None:
+    """vLLM ends such requests while it takes in a step, as it ends aborted ones."""
+    scheduler = driven.core.scheduler
+
+    def end(name: str) -> EngineCoreOutput:
+        scheduler.finish_requests([name], "error")
+        return failed(name)
+
+    scheduler.make = end
+
+    output = driven.output(add(1))
+
+    assert [each.cause for each in output.events.finished] == [Failed("error")]
+    assert output.stats.totals.residue.requests == 0
+
+
 @pytest.mark.parametrize(
     ("make", "cause", "tokens"),
     [(stopped, StoppedByToken(7), [[5, 7]]), (failed, Failed("error"), [])],

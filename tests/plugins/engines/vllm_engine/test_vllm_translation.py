@@ -91,6 +91,13 @@ def test_parameters_mean_the_same() -> None:
     assert made.detokenize is False
 
 
+def test_a_negative_seed_is_a_seed() -> None:
+    """vLLM takes -1 for none."""
+    made = translated(request(SamplingParams(seed=-2), completion_index=1), BINDING)
+
+    assert made.sampling_params.seed == 2**63 - 1
+
+
 def test_what_is_usual_is_left_out() -> None:
     """Nothing is asked of vLLM that a request does not ask for."""
     made = translated(request(SamplingParams()), BINDING).sampling_params
@@ -146,6 +153,7 @@ REASONED = StructuredOutputsParams(regex="a", reasoning=ReasoningSpan(end="</thi
 REFUSED = {
     "logprobs": (SamplingParams(logprobs=6), {}),
     "prompt_logprobs": (SamplingParams(prompt_logprobs=6), {}),
+    "temperature": (SamplingParams(temperature=2.5), {}),
     "speculation": (SamplingParams(speculation=False), {}),
     "min_p": (SamplingParams(min_p=0.1), {}),
     "logit_bias": (SamplingParams(logit_bias={1: 1.0}), {}),

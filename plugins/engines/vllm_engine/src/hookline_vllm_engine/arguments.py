@@ -51,7 +51,10 @@ def vllm_config(config: EngineConfig, vllm: Binding) -> Any:
             raise ConfigError(_FLAG, f"{flag} after `--` is not supported: {instead}")
     try:
         return vllm.AsyncEngineArgs.from_cli_args(parsed).create_engine_config()
-    except (ValueError, TypeError, NotImplementedError, OSError) as error:
+    except (
+        vllm.VLLMError,
+        *(ValueError, TypeError, NotImplementedError, OSError),
+    ) as error:
         raise ModelLoadError(model.model, f"vLLM: {_line(error)}") from error
 
 

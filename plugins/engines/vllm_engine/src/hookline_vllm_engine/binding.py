@@ -14,6 +14,7 @@ _HOMES = {
     "Executor": "vllm.v1.executor",
     "SamplingParams": "vllm.sampling_params",
     "StructuredOutputsParams": "vllm.sampling_params",
+    "VLLMError": "vllm.exceptions",
     "cached_tokenizer_from_config": "vllm.tokenizers",
 }
 
@@ -33,6 +34,7 @@ class Binding:
     Executor: Any
     SamplingParams: Any
     StructuredOutputsParams: Any
+    VLLMError: Any
     cached_tokenizer_from_config: Any
     version: str
 

@@ -149,7 +149,7 @@ class VllmEngine:
                 self._tokenizer,
             )
             found, wave = self._core.preprocess_add_request(made)
-        except (ValueError, TypeError) as error:
+        except (self._vllm.VLLMError, ValueError, TypeError) as error:
             self._refuse(request, str(error))
             return
         self._open[number] = request.params
@@ -185,13 +185,20 @@ class VllmEngine:
         client, number = call.client, call.number
         match call.command:
             case ResetPrefixCache(sections={}, reset_running_requests=running):
-                if self._core.reset_prefix_cache(reset_running_requests=running):
-                    return Reply(client, number, ToldExtensions())
-                return Reply(client, number, error="vLLM's blocks are in use")
+                return self._reset(client, number, running=running)
             case IsSleeping():
                 return Reply(client, number, SleepState(None))
             case _:
                 return refusal(call, NAME)
+
+    def _reset(self, client: int, number: int, *, running: bool) -> Reply:
+        try:
+            is_done = self._core.reset_prefix_cache(reset_running_requests=running)
+        except RuntimeError:  # blocks that even preempted requests hold
+            is_done = False
+        if is_done:
+            return Reply(client, number, ToldExtensions())
+        return Reply(client, number, error="vLLM's blocks are in use")
 
     # -- steps ---------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ from hookline.request_part import RequestPart
 
 NAME = "vllm"
 """Name of the engine, and of its section in the facts."""
+MOST_TEMPERATURE = 2.0
+"""Highest temperature that vLLM takes."""
 
 
 class VllmFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +48,8 @@ class VllmFacts(msgspec.Struct, frozen=True, kw_only=True):
             if (getattr(params, name) or 0) > self.most_logprobs:
                 most = f"is above vLLM's --max-logprobs, {self.most_logprobs}"
                 raise _refuse(name, most)
+        if params.temperature > MOST_TEMPERATURE:
+            raise _refuse("temperature", f"is above vLLM's most, {MOST_TEMPERATURE}")
         if self.drafts:
             self._check_drafts(request)
         wanted = params.structured_outputs

@@ -32,6 +32,7 @@ class Told:
         outputs: Outputs that have not been taken, in order.
         causes: Why requests are being ended from outside, by their numbers.
         drafts: Numbers of draft tokens that the last step has verified, likewise.
+        is_updating: Whether vLLM takes in the result of a step.
         tap: The installed taps; None without any.
     """
 
@@ -40,6 +41,7 @@ class Told:
         self.outputs: list[StepOutput] = []
         self.causes: dict[int, FinishCause] = {}
         self.drafts: dict[int, int] = {}
+        self.is_updating = False
         self._queued: list[Queued] = []
 
     def queued(self, request_id: int, prompt_tokens: int) -> None:
@@ -114,7 +116,17 @@ def follow(scheduler: Any, steps: StepTeller, told: Told) -> None:
     def updating(plan: Any, *_: Any) -> Callable[[Mapping[Any, Any]], None]:
         executed_at, drafts = now(), plan.scheduled_spec_decode_tokens
         told.drafts = {int(name): len(drafts[name]) for name in drafts}
-        return lambda outputs: steps.updated(executed_at, plan, outputs)
+        told.is_updating = True
+
+        def updated(outputs: Mapping[Any, Any]) -> None:
+            told.is_updating = False
+            steps.updated(executed_at, plan, outputs)
+
+        return updated
+
+    def finishing(*_: Any) -> Callable[[Any], None]:
+        # Those that end in an update come with its outputs, and their error.
+        return (lambda _: None) if told.is_updating else steps.finished
 
     def preempting(request: Any, timestamp: float, *_: Any) -> Callable[[Any], None]:
         computed = request.num_computed_tokens
@@ -124,7 +136,7 @@ def follow(scheduler: Any, steps: StepTeller, told: Told) -> None:
     around("schedule", scheduling)
     around("update_from_output", updating)
     around("_preempt_request", preempting)
-    around("finish_requests", lambda *_: steps.finished)
+    around("finish_requests", finishing)
 
 
 def no_events() -> StepEvents:

@@ -48,7 +48,8 @@ def _sampling(request: GenerateRequest, vllm: Binding) -> Any:
     made = vllm.SamplingParams(
         **{name: getattr(params, name) for name in _SAME},
         top_k=params.top_k or 0,
-        seed=None if seed is None else seed + request.completion_index,
+        # -1 would be none.
+        seed=None if seed is None else (seed + request.completion_index) % 2**63,
         stop_token_ids=list(params.stop_token_ids),
         detokenize=False,  # the front end looks for stop strings
         logit_bias=dict(params.logit_bias) or None,
