@@ -14,6 +14,7 @@ from hookline.exceptions import ModelLoadError
 from hookline.payloads import EngineFacts
 from hookline.startup_timer import StartupTimer
 from hookline_process_engine.counted import CountedEngine
+from hookline_registry import Failure, isolate
 from hookline_vllm.facts import engine_facts
 from hookline_vllm_engine.arguments import refuse_own_options, vllm_config
 from hookline_vllm_engine.binding import Binding, bind
@@ -83,8 +84,9 @@ def _core(config: EngineConfig, settings: Any, vllm: Binding) -> Any:
     # This process has threads of its own, which a fork would lose.
     os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     executor = vllm.Executor.get_class(settings)
-    try:
-        return vllm.EngineCore(settings, executor, log_stats=True)
-    except Exception as error:
-        _log.exception("vLLM's engine core does not start")
-        raise ModelLoadError(config.model.model, f"vLLM: {error}") from error
+    core = isolate(vllm.EngineCore, settings, executor, log_stats=True)
+    if isinstance(core, Failure):
+        _log.error("vLLM's engine core does not start", exc_info=core.error)
+        reason = f"vLLM: {core.summary}"
+        raise ModelLoadError(config.model.model, reason) from core.error
+    return core
