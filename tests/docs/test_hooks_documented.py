@@ -209,7 +209,7 @@ def test_recording_logger_hears_everything() -> None:
     assert set(registry.hooks_of("recorder")) == {
         hook.__name__
         for hook in HOOKS
-        if not hook.__name__.startswith(("add_", "create_", "train_"))
+        if not hook.__name__.startswith(("add_", "create_", "find_", "train_"))
         and hook.__name__ not in {kind.hook for kind in KINDS}
         and inspect.signature(hook).parameters  # else it asks, and tells nothing
     }

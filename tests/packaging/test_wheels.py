@@ -35,6 +35,7 @@ PACKAGES = {
     "plugins/engines/gateway": {"hookline_gateway"},
     "plugins/engines/process": {"hookline_process_engine"},
     "plugins/engines/vllm": {"hookline_vllm"},
+    "plugins/engines/vllm_engine": {"hookline_vllm_engine"},
     "plugins/executors/background_compiling": {"hookline_background_compiling"},
     "plugins/executors/null": {"hookline_null"},
     "plugins/executors/simulated": {"hookline_simulated"},

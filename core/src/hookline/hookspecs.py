@@ -186,6 +186,16 @@ def engine_tells() -> object | None:
 
 
 @hookspec(firstresult=True)
+def create_engine(context: EngineConfig) -> object | None:
+    """Called in its process on what `--engine` names; returns a `DrivenEngine`."""
+
+
+@hookspec(firstresult=True)
+def find_tokenizer(context: EngineConfig) -> Path | None:
+    """Called on what `--engine` names; returns the folder of its model's tokenizer."""
+
+
+@hookspec(firstresult=True)
 def create_tap(context: TapContext) -> object | None:
     """Called when an engine starts; returns its `Tap`, None if nothing asks for one."""
 

@@ -27,12 +27,15 @@ class PreparingFacts(Protocol):
     Its method is called for each request of the engine, in the front end's process.
     """
 
-    def prepared(self, asked: object | None) -> RequestPart | None:
+    def prepared(
+        self, asked: object | None, request: object | None = None
+    ) -> RequestPart | None:
         """Returns the extension's part of a request; None if it has none.
 
         Args:
             asked: What the client asks of the extension, such as `PoolingParams`; None
                 if it asks nothing.
+            request: The `GenerateRequest`, if there is one.
 
         Raises:
             RequestError: The engine does not serve the request.

@@ -7,9 +7,9 @@ import msgspec
 from hookline.clock import NANOSECONDS
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.stats.finished_request import FinishedRequest
-from hookline.stats.prefix_cache import HitRateWindow
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.front_end_parts import EngineHealth
+from hookline_metrics.hit_rate import HitRateWindow
 from hookline_metrics.rate_window import RateWindow
 from hookline_metrics.readings import LiveReading, StateReading
 from hookline_metrics.saturation import PARTS, CapacityReading, Saturation

@@ -30,6 +30,7 @@ from hookline.transport.inproc_client import InprocClient
 from hookline_process_engine.process_client import ProcessClient
 from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_testing import PluginSite
+from hookline_testing.paced_client import core_of
 from hookline_testing.wrapped_executor import WrappedExecutor
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
@@ -209,7 +210,7 @@ def test_a_failing_step_is_one_clear_error(
     with LLM.from_config(replace(slow_process, in_process=in_process)) as llm:
         client = llm.front_end.engines.client
         if isinstance(client, InprocClient):
-            core = client._driven[0].core
+            core = core_of(client)
             core._executor = Breaking(core._executor)
 
         with pytest.raises(EngineDeadError) as caught:
@@ -233,7 +234,7 @@ async def test_a_failing_step_ends_streams(
     engine = await start_engine(replace(slow_process, in_process=True))
     client = engine._front_end.engines.client
     assert isinstance(client, InprocClient)
-    core = client._driven[0].core
+    core = core_of(client)
     core._executor = Breaking(core._executor)
     streams = [await engine.submit(PROMPT, LONG) for _ in range(3)]
 

@@ -17,6 +17,7 @@ from hookline.config.model import ModelConfig
 from hookline.config.observers import ObserverConfig
 from hookline.config.options import build, check_options, installed, option, section
 from hookline.config.parallel import ParallelConfig
+from hookline.config.readers import read_label
 from hookline.config.scheduler import SchedulerConfig
 from hookline.config.sections import (
     ConfigSection,
@@ -25,6 +26,8 @@ from hookline.config.sections import (
 )
 from hookline.exceptions import ConfigError
 
+OWN_ENGINE = "native"
+"""Name of Hookline's own engine."""
 _EXECUTOR_NAMES = {"uni": "uniproc"}
 """vLLM's names of executors."""
 _ONE_RANK = ("uniproc", "simulated")
@@ -107,7 +110,21 @@ class EngineConfig:
         read_mapping=dict,
     )
     engine: str = option(
-        "Installed engine.", default="native", group="executor", metavar="NAME"
+        "Installed engine.", default=OWN_ENGINE, group="executor", metavar="NAME"
+    )
+    engine_options: dict[str, str] = option(
+        "Option of another installed engine.",
+        default_factory=dict,
+        flag="engine-option",
+        group="executor",
+        read=read_label,
+    )
+    engine_arguments: tuple[str, ...] = option(
+        "Argument of another installed engine, like those after `--`.",
+        default=(),
+        flag="engine-argument",
+        group="executor",
+        metavar="ARGUMENT",
     )
     engine_index: int = 0
     in_process: bool = option(
@@ -137,6 +154,11 @@ class EngineConfig:
                 found.check(self)
                 for name, value in found.derived(self).items():
                     object.__setattr__(self, name, value)
+        if self.engine == OWN_ENGINE and (self.engine_options or self.engine_arguments):
+            flag = "engine-option" if self.engine_options else "engine-argument"
+            raise ConfigError(
+                flag, f"the engine {OWN_ENGINE} takes none: name --engine"
+            )
         self._check_experts()
         if self.parallel.pipeline_parallel_size > 1:
             self._check_pipeline()

@@ -37,12 +37,16 @@ class EngineLoop:
 
     Attributes:
         core: The engine core.
+        facts: Its facts.
+        bell: Descriptor that is readable if others need it; None for none.
     """
 
     def __init__(
         self, core: EngineCore, heartbeat_seconds: float, tap: "Tap | None" = None
     ) -> None:
         self.core, self._tap = core, tap
+        self.facts, self.clock_pair = core.facts, core.clock_pair
+        self.bell = None if core.sharing is None else core.sharing.bell
         if tap is not None:
             core.watch(tap)
         self._sleep = SleepControl(core)
@@ -53,6 +57,10 @@ class EngineLoop:
         self._pause = SHORTEST_PAUSE
         self._replies_to_state: list[Reply] = []
         self._replies: list[Reply] = []
+
+    @property
+    def has_work(self) -> bool:
+        return self.core.has_work
 
     def run_once(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
         """Takes all waiting commands, then steps, publishes a state, or waits.

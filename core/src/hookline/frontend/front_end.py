@@ -83,6 +83,7 @@ class FrontEnd:
         config: ObserverConfig | None = None,
         sleep_policy: SleepPolicy = SleepPolicy.WAIT,
         is_foreign: bool = False,
+        is_alone: bool = True,
         extend: Extend | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -94,6 +95,7 @@ class FrontEnd:
         self._is_closed = False
         self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
         self._is_foreign = is_foreign
+        self._is_audited = is_foreign and is_alone
         self._calls = PendingCalls(client.index)
         extension = None if extend is None else extend(self._parts(observers))
         self.extension = extension
@@ -310,7 +312,7 @@ class FrontEnd:
         iteration, stopped = engine.outputs.on_step_output(output)
         for cause, request_ids in stopped.items():
             self.engines.send(engine, Finish(request_ids, cause))
-        if self._is_foreign:
+        if self._is_audited:
             engine.stats = audited(output.stats, engine.accounting)
             output = replace(output, stats=engine.stats)
         if self.observers.is_listening:

@@ -140,7 +140,7 @@ class InputProcessor:
         if POOLING in asked and POOLING not in self._preparing:
             raise refuse_embedding()
         found = (
-            (name, facts.prepared(asked.get(name)))
+            (name, facts.prepared(asked.get(name), request))
             for name, facts in self._preparing.items()
         )
         parts = {name: part for name, part in found if part is not None}

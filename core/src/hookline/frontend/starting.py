@@ -6,24 +6,24 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from hookline.config.engine import EngineConfig
+from hookline.config.engine import OWN_ENGINE, EngineConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frontend.extension import Extend, ExtendsFrontEnds
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import ObserverAddress, ObserverContext, Observing
 from hookline.model_description import find_folder
-from hookline.plugins.calling import call_plugin, hook_of
+from hookline.plugins.calling import call_plugin, find_hook, hook_of
 from hookline.plugins.kinds import ENGINE, OBSERVERS
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
-from hookline.transport.native import find_cluster
+from hookline.transport.native import connect as drive
+from hookline.transport.native import find_cluster, is_driven
 from hookline_kernels.runtime.openmp import wait_patiently
 from hookline_processes.tokenizer_trial import tokenizer_refusal
 from hookline_registry import installed
 
 Connect = Callable[[EngineConfig], EngineClient]
-_OWN_ENGINE = "native"
 _OBSERVER = "process"
 _OBSERVER_OPTION = "observer-process"
 
@@ -92,11 +92,8 @@ def start_front_end(
         wait_patiently()
     observers = observe(config, recorder)
     try:
-        if connect is None:
-            connect = _connecting(config.engine)
-        source = config.model.tokenizer
-        folder = Path(source) if source else find_folder(config.model.model)
-        tokenizer, client = _start_both(connect, config, folder)
+        start = connect or _connecting(config.engine)
+        tokenizer, client = _start_both(start, config, tokenizer_folder(config))
     except BaseException:
         observers.close(FLUSH_SECONDS)
         raise
@@ -106,9 +103,26 @@ def start_front_end(
         observers,
         config=config.observers,
         sleep_policy=config.scheduler.sleep_policy,
-        is_foreign=config.engine != _OWN_ENGINE,
+        is_foreign=config.engine != OWN_ENGINE,
+        is_alone=connect is None,
         extend=_installed_extension(config),
     )
+
+
+def tokenizer_folder(config: EngineConfig) -> Path:
+    """Returns where the tokenizer is, as the user, the engine or the model says.
+
+    Raises:
+        ModelLoadError: The model is not found.
+        RegistryError: The engine is unknown, denied or broken.
+    """
+    if config.model.tokenizer:
+        return Path(config.model.tokenizer)
+    if config.engine != OWN_ENGINE:
+        find = find_hook(ENGINE, config.engine, "find_tokenizer")
+        if find is not None and (folder := find(context=config)) is not None:
+            return cast("Path", folder)
+    return find_folder(config.model.model)
 
 
 def _installed_extension(config: EngineConfig) -> Extend | None:
@@ -119,12 +133,10 @@ def _installed_extension(config: EngineConfig) -> Extend | None:
 
 def _connecting(name: str) -> Connect:
     """Returns what connects to the engines of a plugin."""
+    if is_driven(name):
+        return drive
     connect = hook_of(ENGINE, name)
-
-    def connect_to(config: EngineConfig) -> EngineClient:
-        return cast("EngineClient", connect(context=config))
-
-    return connect_to
+    return lambda config: cast("EngineClient", connect(context=config))
 
 
 def _start_both(

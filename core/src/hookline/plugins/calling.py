@@ -23,15 +23,23 @@ def process_plugins() -> PluginRegistry:
     return PluginRegistry("hookline", hookspecs)
 
 
+def find_hook(kind: PluginKind, name: str, hook: str) -> Callable[..., object] | None:
+    """Imports a plugin and returns what calls a hook; None if it lacks the hook.
+
+    Raises:
+        RegistryError: It is unknown, denied or broken.
+    """
+    plugins = process_plugins()
+    return plugins.maker(plugins.load(kind, name), hook)
+
+
 def hook_of(kind: PluginKind, name: str) -> Callable[..., object]:
     """Imports a plugin and returns what calls the hook of its kind.
 
     Raises:
         RegistryError: It is unknown, denied or broken, or lacks the hook.
     """
-    plugins = process_plugins()
-    registered = plugins.load(kind, name)
-    if (caller := plugins.maker(registered, kind.hook)) is None:
+    if (caller := find_hook(kind, name, kind.hook)) is None:
         raise BrokenPluginError(name, f"it has no hook {kind.hook}")
     return caller
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
-from hookline.engine.commands import Command, Reply
+from hookline.engine.commands import Call, Command, Reply
 from hookline.events import ClockPair, Finished, StepOutput
 from hookline.payloads import EngineFacts
 
@@ -84,6 +84,12 @@ class News(Protocol):
 
 
 Received = StepOutput | EngineDied | Reply | News
+
+
+def refusal(call: Call, engine: str) -> Reply:
+    """Returns the reply to a call whose command another engine does not know."""
+    reason = f"the engine {engine} does not know {type(call.command).__name__}"
+    return Reply(client=call.client, number=call.number, error=reason)
 
 
 class EngineClient(Protocol):

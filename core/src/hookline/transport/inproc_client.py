@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from hookline.engine.commands import Command, EngineMessage
-from hookline.engine.engine_core import EngineCore
-from hookline.engine.engine_loop import EngineLoop
+from hookline.engine_setup.building import DrivenEngine
 from hookline.engine_setup.failure import log_failure
 from hookline.exceptions import EngineDeadError
 from hookline.transport.engine_client import EngineDied, EngineInfo, Received
@@ -20,25 +19,18 @@ _TURN_SECONDS = 0.01
 
 
 @dataclass(slots=True)
-class DrivenEngine:
-    """An engine's loop and the commands that wait for it."""
+class EngineTurn:
+    """An engine and the commands that wait for it."""
 
-    loop: EngineLoop
+    loop: DrivenEngine
     commands: queue.SimpleQueue[Command] = field(default_factory=queue.SimpleQueue)
     death: str | None = None
-
-    @property
-    def core(self) -> EngineCore:
-        return self.loop.core
-
-    def die(self, reason: str) -> None:
-        self.death = reason
 
     def fail(self, error: BaseException) -> None:
         """Dies of an error; raises it if it ends the process as well."""
         if not isinstance(error, Exception):
             raise error
-        self.die(log_failure(error))
+        self.death = log_failure(error)
 
     def next_command(self, timeout_seconds: float) -> Command | None:
         try:
@@ -50,26 +42,20 @@ class DrivenEngine:
 
 
 class InprocClient:
-    """An `EngineClient` whose cores run in the thread that receives, in turns."""
+    """An `EngineClient` whose engines run in the thread that receives, in turns."""
 
-    owns_engines = True
+    owns_engines, dropped = True, 0
 
-    def __init__(self, *loops: EngineLoop, client_index: int = 0) -> None:
+    def __init__(self, *loops: DrivenEngine, client_index: int = 0) -> None:
         self.index = client_index
-        self._driven = {
-            loop.core.facts.engine_index: DrivenEngine(loop) for loop in loops
-        }
+        self._driven = {loop.facts.engine_index: EngineTurn(loop) for loop in loops}
         self.engines = {
-            index: EngineInfo(each.core.facts, each.core.clock_pair())
+            index: EngineInfo(each.loop.facts, each.loop.clock_pair())
             for index, each in self._driven.items()
         }
         self._turns = deque(self._driven)
         self._messages: deque[EngineMessage] = deque()
         self._is_closed = False
-
-    @property
-    def dropped(self) -> int:
-        return 0
 
     def capability(self, kind: type[T]) -> T | None:
         del kind
@@ -112,12 +98,12 @@ class InprocClient:
         self._turns.clear()
         for driven in self._driven.values():
             if driven.death is None:
-                driven.die(_CLOSED)
+                driven.death = _CLOSED
                 driven.loop.close()
 
     def _patience(self, index: int, timeout_seconds: float) -> float:
         """Returns the maximum wait of an engine; short while others may have work."""
-        others = [self._driven[each].core for each in self._turns if each != index]
-        if any(core.has_work for core in others):
+        others = [self._driven[each].loop for each in self._turns if each != index]
+        if any(loop.has_work for loop in others):
             return 0.0
         return min(timeout_seconds, _TURN_SECONDS)

@@ -1,15 +1,14 @@
-"""Hookline's own engine, for the entry point `native` of `hookline.engines`."""
+"""Engines that Hookline's processes drive; the entry point `native` of engines."""
 
 import logging
 from contextlib import suppress
 from typing import Protocol, cast
 
-from hookline.clock import SystemClock
-from hookline.config.engine import EngineConfig
-from hookline.engine_setup.building import build_core, build_loop
+from hookline.config.engine import OWN_ENGINE, EngineConfig
+from hookline.engine_setup.building import build_engine
 from hookline.exceptions import ConfigError
-from hookline.plugins.calling import hook_of
-from hookline.plugins.kinds import CLUSTER
+from hookline.plugins.calling import find_hook, hook_of
+from hookline.plugins.kinds import CLUSTER, ENGINE
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.inproc_client import InprocClient
 from hookline_registry import UnknownPluginError
@@ -37,6 +36,15 @@ def find_cluster() -> object | None:
         with suppress(UnknownPluginError):
             return hook_of(CLUSTER, name)()
     return None
+
+
+def is_driven(engine: str) -> bool:
+    """Whether Hookline's processes drive an engine, so that front ends can share it.
+
+    Raises:
+        RegistryError: It is unknown, denied or broken.
+    """
+    return engine == OWN_ENGINE or bool(find_hook(ENGINE, engine, "create_engine"))
 
 
 def connect(config: EngineConfig) -> EngineClient:
@@ -72,5 +80,4 @@ def connect_in_process(config: EngineConfig) -> InprocClient:
             config.process_option, "requires an engine process of its own"
         )
     configs = [config.of_engine(index) for index in config.engine_indices]
-    cores = [build_core(each, SystemClock()) for each in configs]
-    return InprocClient(*map(build_loop, cores))
+    return InprocClient(*map(build_engine, configs))

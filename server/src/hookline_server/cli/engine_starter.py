@@ -6,6 +6,7 @@ from typing import cast
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
+from hookline.transport.native import is_driven
 from hookline_server.api_servers.fleet import Engines
 from hookline_server.api_servers.parent import StartOwner
 from hookline_server.engine import ServingEngine
@@ -44,8 +45,12 @@ def owner_starter(config: EngineConfig, log: ServerLog) -> StartOwner:
     option = "api-server-count"
     if config.in_process:
         raise ConfigError(option, "more than 1 requires engine processes")
-    if config.engine != "native":
-        raise ConfigError(option, f"more than 1 is not possible with {config.engine}")
+    if not is_driven(config.engine):
+        raise ConfigError(
+            option,
+            f"more than 1 is not possible with the engine {config.engine}, whose "
+            "plugin has no create_engine",
+        )
     require_cluster(option)
 
     async def start() -> tuple[ServingEngine, Engines]:

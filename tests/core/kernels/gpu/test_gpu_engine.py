@@ -35,6 +35,7 @@ from hookline_models.machines.cuda import CudaMachine
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle, make_oracle
+from hookline_testing.paced_client import core_of as inproc_core
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.proposers import ScriptedProposer, WatchingProposer
 
@@ -541,7 +542,7 @@ def test_graphs_are_captured_again_after_sleep(
 def core_of(llm: LLM) -> EngineCore:
     client = llm.front_end.engines.client
     assert isinstance(client, InprocClient)
-    return client._driven[0].core
+    return inproc_core(client)
 
 
 def allocated(device: torch.device) -> int:

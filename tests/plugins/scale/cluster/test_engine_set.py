@@ -52,6 +52,7 @@ from hookline_testing import PluginSite
 from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
+from hookline_testing.paced_client import core_of
 
 WAIT_SECONDS = 20.0
 pytestmark = pytest.mark.usefixtures("site")  # the loggers that configs name
@@ -208,14 +209,14 @@ def test_a_death_ends_the_requests_of_its_engine_only(
     with two_engines(configs, in_process=True) as driven:
         client = driven.front_end.engines.client
         assert isinstance(client, InprocClient)
-        break_engine(client._driven[1].core)
+        break_engine(core_of(client, 1))
         chosen = [driven.submit() for _ in range(4)]
         driven.drive()
         later = [driven.submit() for _ in range(2)]
         driven.drive()
         first, second = driven.front_end.engines
         failure = driven.front_end.engines.failure
-        break_engine(client._driven[0].core)
+        break_engine(core_of(client, 0))
         driven.submit()
         driven.drive()
         with pytest.raises(EngineDeadError, match="fell off"):

@@ -25,7 +25,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.stats.scheduler_stats import Residue
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import DeathKind, EngineDied, EngineInfo
-from hookline.transport.inproc_client import DrivenEngine, InprocClient
+from hookline.transport.inproc_client import EngineTurn, InprocClient
 from hookline_cluster.capabilities import EngineLinks, RemoteEngines
 from hookline_cluster.config.cluster import local_engines
 from hookline_cluster.extension import ClusterExtension, extend
@@ -44,13 +44,13 @@ class Mortal(InprocClient):
     """Engines in this process, which the test ends."""
 
     def end(self, index: int, kind: DeathKind, *, is_replaced: bool) -> EngineDied:
-        self._driven[index].die(WHY)
+        self._driven[index].death = WHY
         self._turns.remove(index)
         return EngineDied(index, WHY, kind, is_replaced)
 
     def replace(self, index: int, loop: EngineLoop) -> EngineReplaced:
         """Puts a new engine into the place of one that has ended."""
-        self._driven[index] = DrivenEngine(loop)
+        self._driven[index] = EngineTurn(loop)
         self._turns.append(index)
         core = loop.core
         self.engines[index] = info = EngineInfo(core.facts, core.clock_pair())

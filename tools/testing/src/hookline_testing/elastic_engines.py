@@ -9,7 +9,7 @@ from hookline.config import EngineConfig
 from hookline.engine_setup.building import build_core, build_loop
 from hookline.exceptions import EngineDeadError
 from hookline.transport.engine_client import EngineDied, EngineInfo, Received
-from hookline.transport.inproc_client import DrivenEngine, InprocClient
+from hookline.transport.inproc_client import EngineTurn, InprocClient
 from hookline_cluster.capabilities import ElasticEngines
 from hookline_cluster.news import EngineJoined, EngineLeft, EngineNotJoined
 
@@ -65,7 +65,7 @@ class InprocElasticClient(InprocClient):
             cache = replace(self._config.cache, sibling_blocks=self._blocks)
             config = replace(self._config.of_engine(index), cache=cache)
             core = build_core(config, SystemClock())
-            self._driven[index] = DrivenEngine(build_loop(core))
+            self._driven[index] = EngineTurn(build_loop(core))
             self._turns.append(index)
             self.engines[index] = EngineInfo(core.facts, core.clock_pair())
             self._news.append(EngineJoined(index, self.engines[index]))
@@ -79,7 +79,7 @@ class InprocElasticClient(InprocClient):
     def kill(self, engine_index: int) -> None:
         """Ends an engine, which is reported as its death."""
         self._turns.remove(engine_index)
-        self._driven[engine_index].die("it was killed")
+        self._driven[engine_index].death = "it was killed"
         self._news.append(EngineDied(engine_index, "it was killed"))
 
     def receive(self, timeout_seconds: float) -> Received | None:

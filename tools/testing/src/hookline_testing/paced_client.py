@@ -11,6 +11,7 @@ from collections.abc import Callable
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.engine.commands import Command
+from hookline.engine.engine_core import EngineCore
 from hookline.engine.engine_loop import EngineLoop
 from hookline.engine_setup.building import build_core, build_loop
 from hookline.transport.engine_client import Received
@@ -75,3 +76,10 @@ def paced_connect(
 async def _settle() -> None:
     for _ in range(_TURNS):
         await asyncio.sleep(0)
+
+
+def core_of(client: InprocClient, engine_index: int = 0) -> EngineCore:
+    """Returns the core of one of Hookline's own engines in this process."""
+    loop = client._driven[engine_index].loop  # noqa: SLF001 - only tests reach into it
+    assert isinstance(loop, EngineLoop)
+    return loop.core

@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from hookline.clock import SystemClock
-from hookline.engine_setup.building import build_core, build_loop
+from hookline.engine.engine_loop import EngineLoop
+from hookline.engine_setup.building import build_engine
 from hookline.engine_setup.executor_factory import AdaptFactory
 from hookline.engine_setup.failure import FailureNotice, describe_failure
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError, RankError
 from hookline_kernels.runtime.openmp import wait_patiently
+from hookline_process_engine.counted import CountedEngine
 from hookline_process_engine.engine_wire import EngineWire
 from hookline_process_engine.messages import Ready
 from hookline_processes.inspector import STACKS_SIGNAL, stacks_file
@@ -68,8 +69,9 @@ def main(
 def _serve(wire: EngineWire, adapt: AdaptFactory | None) -> int:
     config = wire.receive_config()
     try:
-        core = build_core(config, SystemClock(), adapt)
-        loop = build_loop(core)
+        engine = build_engine(config, adapt)
+        if not isinstance(engine, EngineLoop):
+            engine = CountedEngine(engine)
     except ConfigError as error:
         wire.start_failed("config", error.option, error.detail)
         return 1
@@ -79,11 +81,10 @@ def _serve(wire: EngineWire, adapt: AdaptFactory | None) -> int:
     except (EngineDeadError, RankError) as error:  # said in one line
         wire.failed(describe_failure(error))
         return 1
-    if core.sharing is not None:
-        wire.listen_to(core.sharing.bell)
-    wire.ready(Ready(core.facts, core.clock_pair()))
+    wire.listen_to(engine.bell)
+    wire.ready(Ready(engine.facts, engine.clock_pair()))
     while True:
-        for message in loop.run_once(wire.receive, _IDLE_SECONDS):
+        for message in engine.run_once(wire.receive, _IDLE_SECONDS):
             wire.send(message)
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.engine.worker.executor import DeferredStep
-from hookline.engine_setup.simulation import FollowSimulation, SimulatedStep
 from hookline.request import TokenLogprobs
 from hookline.sampling_values import SamplingValues
 from hookline.stats.step_work import Execution
@@ -24,6 +23,7 @@ from hookline.step import (
 )
 from hookline_simulated.config import SimulationConfig
 from hookline_simulated.memory import SimulatedCache
+from hookline_simulated.simulation import FollowSimulation, SimulatedStep
 
 _MULTIPLIER = 6364136223846793005
 """Multiplier of Knuth's MMIX generator; spreads ids and positions."""

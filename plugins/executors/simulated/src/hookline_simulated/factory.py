@@ -6,12 +6,12 @@ from hookline.config import EngineConfig
 from hookline.engine.worker.executor import ExecutorContext
 from hookline.engine.worker.extension import ShownCache, WorkerSide
 from hookline.engine_setup.executor_factory import ExecutorFactory
-from hookline.engine_setup.simulation import CacheExtension, SimulatedExtension
 from hookline.step import ModelShape
 from hookline_description.describing import describe
 from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_simulated.memory import SimulatedCache, SimulatedMemory
+from hookline_simulated.simulation import CacheExtension, SimulatedExtension
 
 SIMULATED_BLOCKS = 8192
 

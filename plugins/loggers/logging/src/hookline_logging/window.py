@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS
 from hookline.stats.iteration_stats import IterationStats
-from hookline.stats.prefix_cache import HitRateWindow
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_logging.preemption_lines import PreemptionLines
+from hookline_metrics.hit_rate import HitRateWindow
 
 
 @dataclass(slots=True)

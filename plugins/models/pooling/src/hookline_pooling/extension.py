@@ -1,12 +1,12 @@
 """The sides of an engine that embeds."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
 from hookline.engine.scheduler.extension import SchedulerSide
 from hookline.engine.scheduler.extension_port import SchedulerPort
 from hookline.engine.worker.extension import WorkerContext, WorkerSide
-from hookline.engine_setup.simulation import FollowSimulation, SimulatedStep
 from hookline.finish_cause import Embedded
 from hookline.frozen import frozen_map
 from hookline.payloads import EngineFacts
@@ -15,6 +15,9 @@ from hookline.step import ModelShape
 from hookline_pooling.facts import PoolingFacts
 from hookline_pooling.pooling import RESULT
 from hookline_pooling.simulated import simulated_vectors
+
+if TYPE_CHECKING:  # only the executor `simulated` needs it
+    from hookline_simulated.simulation import FollowSimulation, SimulatedStep
 
 
 class PoolingExtension:
@@ -35,12 +38,12 @@ class PoolingExtension:
 
         return Pooler()
 
-    def simulated(self, shape: ModelShape, clock: Clock) -> FollowSimulation:
+    def simulated(self, shape: ModelShape, clock: Clock) -> "FollowSimulation":
         """Implements `SimulatedExtension`."""
         del shape, clock
         return self._follow
 
-    def _follow(self, step: SimulatedStep) -> None:
+    def _follow(self, step: "SimulatedStep") -> None:
         vectors = simulated_vectors(step.prefilled, self._facts)
         if vectors is not None:
             step.sections[POOLING] = vectors

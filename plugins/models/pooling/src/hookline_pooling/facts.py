@@ -31,7 +31,11 @@ class PoolingFacts:
     matryoshka_dimensions: tuple[int, ...] = ()
     is_alone: bool = False
 
-    def prepared(self, asked: object | None) -> RequestPart | None:
+    def prepared(
+        self,
+        asked: object | None,
+        request: object | None = None,  # noqa: ARG002
+    ) -> RequestPart | None:
         """Returns a request's pooling; None if it generates.
 
         Raises:

@@ -1,18 +1,21 @@
 """The sides of an engine that drafts."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
 from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
 from hookline.engine.scheduler.extension import SchedulerSide
 from hookline.engine.worker.extension import WorkerContext, WorkerSide
-from hookline.engine_setup.simulation import SimulatedStep
 from hookline.exceptions import ConfigError
 from hookline.payloads import ExtensionContext
 from hookline.step import ModelShape
 from hookline_drafting.config import SpeculativeConfig
 from hookline_drafting.loading import load_proposer, settle_drafts
 from hookline_drafting.scheduler_side import DraftingScheduler, StagedDrafting
+
+if TYPE_CHECKING:  # only the executor `simulated` needs it
+    from hookline_simulated.simulation import SimulatedStep
 
 
 class DraftingExtension:
@@ -53,7 +56,7 @@ class DraftingExtension:
 
     def simulated(
         self, shape: ModelShape, clock: Clock
-    ) -> Callable[[SimulatedStep], None]:
+    ) -> Callable[["SimulatedStep"], None]:
         """Implements `SimulatedExtension`.
 
         Raises:

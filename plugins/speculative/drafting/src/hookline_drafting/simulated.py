@@ -1,19 +1,22 @@
 """Drafting where no model computes."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from hookline.clock import Clock
 from hookline.config.extensions import DRAFTING
-from hookline.engine_setup.simulation import SimulatedStep
 from hookline_drafting.computed_step import ComputedStep
 from hookline_drafting.control import DraftControl
 from hookline_drafting.guard import ProposerGuard
 from hookline_drafting.proposer import DraftRequest
 from hookline_drafting.sections import DraftedStep
 from hookline_metrics.drafts import DraftUse
+
+if TYPE_CHECKING:  # only the executor `simulated` needs it
+    from hookline_simulated.simulation import SimulatedStep
 
 
 class SimulatedDrafting:
@@ -38,7 +41,7 @@ class SimulatedDrafting:
         self._guard, self._control, self._clock = guard, control, clock
         self._max_model_len = max_model_len
 
-    def __call__(self, step: SimulatedStep) -> None:
+    def __call__(self, step: "SimulatedStep") -> None:
         """Implements `FollowSimulation`."""
         for request_id in step.plan.released:
             self._guard.schedule_release([request_id])
@@ -54,7 +57,7 @@ class SimulatedDrafting:
         )
         step.sections[DRAFTING] = DraftedStep(use)
 
-    def _propose(self, step: SimulatedStep) -> dict[int, list[int]]:
+    def _propose(self, step: "SimulatedStep") -> dict[int, list[int]]:
         """Returns drafts by request id, for requests that have just got tokens."""
         request_ids = [
             each for each in step.tokens if step.sequences[each].params.speculation
@@ -94,7 +97,7 @@ class SimulatedDrafting:
         }
         return {request_id: tokens for request_id, tokens in fitting.items() if tokens}
 
-    def _room(self, step: SimulatedStep, request_id: int) -> int:
+    def _room(self, step: "SimulatedStep", request_id: int) -> int:
         """Returns how many drafts can be of use; a step adds one token to them."""
         sequence, end = step.sequences[request_id], self._max_model_len
         if (most := sequence.params.max_tokens) is not None:

@@ -22,6 +22,7 @@ from hookline_server.cli.options.spelling import respelt
 T = TypeVar("T")
 
 LOGGER_OPTIONS = "config.observers.options"
+ENGINE_ARGUMENTS = "config.engine_arguments"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ def read_arguments(
     Raises:
         UsageError: An argument is unknown or wrong.
     """
-    typed_here = respelt(argv, options)
+    own, after = _split(argv, options)
+    typed_here = respelt(own, options)
     loggers = loggers_in_use(typed_here, default_loggers)
     everything = [*options, *declared_options(loggers)]
     parser = make_parser(command, description, everything, operand=operand)
@@ -87,7 +89,21 @@ def read_arguments(
         typed = given
         given = parse(parser, file_arguments(str(typed[CONFIG_FILE]), everything))
         given |= typed
+    if after:
+        before = cast("list[str]", given.get(ENGINE_ARGUMENTS, []))
+        given[ENGINE_ARGUMENTS] = [*before, *after]
     return Arguments(completed(given, loggers), loggers)
+
+
+def _split(
+    argv: Sequence[str], options: Sequence[Option]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Returns what stands before `--`, and after it, if that is for another engine."""
+    is_known = any(each.target == ENGINE_ARGUMENTS for each in options)
+    if not is_known or "--" not in argv:
+        return argv, ()
+    place = argv.index("--")
+    return argv[:place], argv[place + 1 :]
 
 
 def engine_config(arguments: Arguments, *, in_process: bool) -> EngineConfig:

@@ -14,10 +14,8 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
-from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.engine.engine_loop import EngineLoop
-from hookline.engine_setup.building import build_core, build_loop
+from hookline.engine_setup.building import DrivenEngine, build_engine
 from hookline.engine_setup.failure import FailureNotice
 from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
 from hookline.model_description import find_folder
@@ -56,39 +54,38 @@ class _Engine:
         folder = find_folder(local.model.model)
         config = self._wire.join(local, digest_of_folder(folder))
         try:
-            core = build_core(config, SystemClock())
-            loop = build_loop(core)
+            engine = build_engine(config)
         except ConfigError as error:
             self._wire.start_failed("config", error.option, error.detail)
             raise
         except ModelLoadError as error:
             self._wire.start_failed("model", error.model, error.reason)
             raise
-        self._wire.ready(Ready(core.facts, core.clock_pair()))
+        self._wire.ready(Ready(engine.facts, engine.clock_pair()))
         with FailureNotice(self._wire.failed):
-            self._run(loop)
+            self._run(engine)
         return DISMISSED
 
-    def _run(self, loop: EngineLoop) -> None:
+    def _run(self, engine: DrivenEngine) -> None:
         signal.signal(signal.SIGTERM, self._ask_to_leave)
         while not (self._wire.is_dismissed or self._is_asked_to_leave):
-            self._turn(loop)
+            self._turn(engine)
         if not self._wire.is_dismissed:
-            self._drain(loop)
+            self._drain(engine)
         self._wire.left()
 
-    def _drain(self, loop: EngineLoop) -> None:
+    def _drain(self, engine: DrivenEngine) -> None:
         self._wire.leaving()
         quiet = 0
         while quiet < _QUIET_TURNS and not self._wire.is_dismissed:
-            self._turn(loop)
-            quiet = 0 if loop.core.has_work else quiet + 1
+            self._turn(engine)
+            quiet = 0 if engine.has_work else quiet + 1
 
     def _ask_to_leave(self, _: int, __: FrameType | None) -> None:
         self._is_asked_to_leave = True
 
-    def _turn(self, loop: EngineLoop) -> None:
-        for message in loop.run_once(self._wire.receive, _TURN_SECONDS):
+    def _turn(self, engine: DrivenEngine) -> None:
+        for message in engine.run_once(self._wire.receive, _TURN_SECONDS):
             self._wire.send(message)
 
 

@@ -1,0 +1,317 @@
+"""An engine core of vLLM, driven like Hookline's own, by one thread."""
+
+import heapq
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from hookline.clock import NANOSECONDS, SystemClock
+from hookline.config.engine import EngineConfig
+from hookline.engine.commands import (
+    Add,
+    Call,
+    Command,
+    EngineMessage,
+    Finish,
+    IsSleeping,
+    Reply,
+    ResetPrefixCache,
+    SleepState,
+)
+from hookline.engine.commands import (
+    Told as ToldExtensions,
+)
+from hookline.engine.engine_loop import Receive
+from hookline.engine.tap import Tap
+from hookline.events import ClockPair, Finished, NewTokens, StepOutput, VerifiedDrafts
+from hookline.exceptions import EngineDeadError
+from hookline.finish_cause import Failed, FinishCause, Rejected, TimedOut
+from hookline.payloads import EngineFacts
+from hookline.request import GenerateRequest
+from hookline.sampling_values import SamplingValues
+from hookline.stats.scheduler_stats import (
+    EngineTotals,
+    PrefixCacheCounts,
+    SchedulerStats,
+)
+from hookline.transport.engine_client import refusal
+from hookline_vllm.engine_account import DEFERRED
+from hookline_vllm_engine.binding import Binding
+from hookline_vllm_engine.refusals import NAME
+from hookline_vllm_engine.steps import OwnSteps, Told, follow, no_events
+from hookline_vllm_engine.translation import (
+    logprobs_of,
+    prompt_logprobs_of,
+    translated,
+)
+
+_PAUSE_SECONDS = 0.001
+"""Between two looks while all requests wait for something outside of vLLM."""
+_REFUSED = "invalid_grammar"
+
+
+class VllmEngine:
+    """vLLM's scheduler and workers; Hookline's commands in, its events out.
+
+    Attributes:
+        facts: The model, sizes and limits.
+        bell: None: only commands bring work.
+    """
+
+    bell: int | None = None
+
+    def __init__(
+        self,
+        core: Any,
+        facts: EngineFacts,
+        config: EngineConfig,
+        vllm: Binding,
+        *,
+        tokenizer: Any = None,
+        tap: Tap | None = None,
+    ) -> None:
+        self.facts = facts
+        self._core, self._vllm, self._tokenizer = core, vllm, tokenizer
+        self._clock = SystemClock()
+        self._heartbeat = round(config.observers.heartbeat_seconds * NANOSECONDS)
+        self._last_state = self._clock.now()
+        self._told = Told(tap)
+        steps = OwnSteps(self._told, core.scheduler, facts.engine_index)
+        follow(core.scheduler, steps, self._told)
+        self._open: dict[int, SamplingValues] = {}
+        self._deadlines: list[tuple[int, int]] = []
+        self._replies: list[Reply] = []
+        self._totals = EngineTotals()
+        self._has_failed = False
+        core.model_executor.register_failure_callback(self._fail)
+
+    @property
+    def has_work(self) -> bool:
+        core = self._core
+        return bool(core.scheduler.has_requests() or core.batch_queue)
+
+    def clock_pair(self) -> ClockPair:
+        return ClockPair(self._clock.wall(), self._clock.now())
+
+    def run_once(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
+        """Takes all waiting commands, then steps, or waits in `receive`.
+
+        Raises:
+            EngineDeadError: A worker has ended.
+        """
+        if self._has_failed:
+            raise EngineDeadError("a worker of vLLM has ended")
+        while (command := receive(0)) is not None:
+            self._take(command)
+        self._expire()
+        if self.has_work:
+            self._step()
+        elif not (self._told.has_news or self._replies):
+            wait = max(0.0, min(timeout_seconds, self._seconds_to_next()))
+            if (command := receive(wait)) is not None:
+                self._take(command)
+        return self._messages()
+
+    def close(self) -> None:
+        """Ends vLLM's workers."""
+        self._told.close(None)
+        self._core.shutdown()
+
+    def _fail(self) -> None:
+        """Called by vLLM, in a thread of its own."""
+        self._has_failed = True
+
+    # -- commands ------------------------------------------------------------------
+
+    def _take(self, command: Command) -> None:
+        if self._told.tap is not None:
+            self._told.tap.command(self._clock.now(), command)
+        if isinstance(command, Add):
+            for request in (command.request, *command.siblings()):
+                self._add(request)
+        elif isinstance(command, Finish):
+            self._finish(command.request_ids, command.cause)
+        else:
+            self._replies.append(self._reply(command))
+
+    def _add(self, request: GenerateRequest) -> None:
+        number = request.request_id
+        self._told.queued(number, len(request.prompt_token_ids))
+        try:
+            made = translated(request, self._vllm)
+            config = self._core.vllm_config
+            made.sampling_params.verify(
+                config.model_config,
+                config.speculative_config,
+                config.structured_outputs_config,
+                self._tokenizer,
+            )
+            found, wave = self._core.preprocess_add_request(made)
+        except (self._vllm.VLLMError, ValueError, TypeError) as error:
+            self._refuse(request, str(error))
+            return
+        self._open[number] = request.params
+        if request.timeout_seconds is not None:
+            ends_at = self._clock.now() + round(request.timeout_seconds * NANOSECONDS)
+            heapq.heappush(self._deadlines, (ends_at, number))
+        self._core.add_request(found, wave)
+
+    def _refuse(self, request: GenerateRequest, reason: str) -> None:
+        """Ends a request that vLLM does not take: most have a wrong grammar."""
+        cause: FinishCause = Failed(f"vLLM: {reason}")
+        if request.params.structured_outputs is not None:
+            cause = Rejected(_REFUSED, reason)
+        events = no_events()
+        events.finished.append(
+            Finished(request.request_id, self._clock.now(), cause, 0)
+        )
+        self._told.outputs.append(self._state("abort", events=events))
+
+    def _finish(self, request_ids: Iterable[int], cause: FinishCause) -> None:
+        known = [each for each in request_ids if each in self._open]
+        self._told.causes |= dict.fromkeys(known, cause)
+        self._core.abort_requests(list(map(str, known)))
+
+    def _expire(self) -> None:
+        now, late = self._clock.now(), []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            late.append(heapq.heappop(self._deadlines)[1])
+        if late:
+            self._finish(late, TimedOut())
+
+    def _reply(self, call: Call) -> Reply:
+        client, number = call.client, call.number
+        match call.command:
+            case ResetPrefixCache(sections={}, reset_running_requests=running):
+                return self._reset(client, number, running=running)
+            case IsSleeping():
+                return Reply(client, number, SleepState(None))
+            case _:
+                return refusal(call, NAME)
+
+    def _reset(self, client: int, number: int, *, running: bool) -> Reply:
+        try:
+            is_done = self._core.reset_prefix_cache(reset_running_requests=running)
+        except RuntimeError:  # blocks that even preempted requests hold
+            is_done = False
+        if is_done:
+            return Reply(client, number, ToldExtensions())
+        return Reply(client, number, error="vLLM's blocks are in use")
+
+    # -- steps ---------------------------------------------------------------------
+
+    def _step(self) -> None:
+        core = self._core
+        outputs, is_executed = core.step_fn()
+        core.post_step(is_executed)
+        if not is_executed and core.scheduler.has_requests():
+            time.sleep(_PAUSE_SECONDS)  # for threads that bring what requests wait for
+        for each in (outputs or {}).values():
+            self._take_outputs(each)
+
+    def _take_outputs(self, told: Any) -> None:
+        """Adds the tokens of a step to what the scheduler has told of it."""
+        if (found := told.scheduler_stats) is not None:
+            self._count_lookups(found.prefix_cache_stats)
+        made = map(self._new_tokens, told.outputs)
+        tokens = [each for each in made if each is not None]
+        if not tokens:
+            return
+        outputs = self._told.outputs
+        if not outputs:
+            outputs.append(self._state("transfer"))
+        outputs[-1].events.new_tokens.extend(tokens)
+        verified = [
+            (each.draft_tokens, each.accepted_tokens)
+            for each in tokens
+            if each.draft_tokens
+        ]
+        if verified and (record := outputs[-1].record) is not None:
+            record = replace(record, verified=VerifiedDrafts.of(verified))
+            outputs[-1] = replace(outputs[-1], record=record)
+
+    def _new_tokens(self, output: Any) -> NewTokens | None:
+        number, new = int(output.request_id), output.new_token_ids
+        params = self._open.get(number)
+        if params is None or not new:
+            return None
+        drafts = self._told.drafts.get(number, 0)
+        return NewTokens(
+            number,
+            self._clock.now(),
+            new,
+            logprobs_of(output.new_logprobs, params),
+            prompt_logprobs_of(output.new_prompt_logprobs_tensors, params),
+            drafts,
+            min(drafts, len(new) - 1),
+        )
+
+    def _count_lookups(self, found: Any) -> None:
+        if found is None or not found.requests:
+            return
+        before = self._totals.prefix_cache
+        counts = PrefixCacheCounts(
+            before.requests + found.requests,
+            before.queried_tokens + found.queries,
+            before.hit_tokens + found.hits,
+        )
+        self._totals = replace(self._totals, prefix_cache=counts)
+
+    # -- outputs -------------------------------------------------------------------
+
+    def _messages(self) -> list[EngineMessage]:
+        now, told = self._clock.now(), self._told
+        if now - self._last_state >= self._heartbeat:
+            self._last_state = now
+            told.outputs.append(self._state("heartbeat", clock=self.clock_pair()))
+        elif self._replies and not told.outputs:
+            told.outputs.append(self._state("reset"))
+        outputs = [self._counted(each) for each in told.drain()]
+        for output in outputs:
+            for event in output.events.finished:
+                self._open.pop(event.request_id, None)
+            if told.tap is not None:
+                told.tap.output(now, output)
+        replies, self._replies = self._replies, []
+        return [*outputs, *replies]
+
+    def _counted(self, output: StepOutput) -> StepOutput:
+        if output.record is not None:
+            tokens = sum(count for _, count in output.record.request_tokens)
+            computed = self._totals.computed_tokens + tokens
+            self._totals = replace(self._totals, computed_tokens=computed)
+        return replace(output, stats=self._stats())
+
+    def _state(self, cause: str, **parts: Any) -> StepOutput:
+        return StepOutput(
+            self.facts.engine_index,
+            self._clock.now(),
+            cause,
+            self._stats(),
+            **{"events": no_events(), **parts},
+        )
+
+    def _stats(self) -> SchedulerStats:
+        scheduler = self._core.scheduler
+        running, waiting = scheduler.get_request_counts()
+        deferred = len(scheduler.deferred_waiting)
+        pool = scheduler.kv_cache_manager.block_pool
+        blocks = pool.num_gpu_blocks - 1  # one stands for what is no token
+        held: Mapping[str, int] = {DEFERRED: deferred} if deferred else {}
+        return SchedulerStats(
+            running=running,
+            waiting=waiting - deferred,
+            held=held,
+            kv_blocks=blocks,
+            kv_blocks_used=blocks - pool.get_num_free_blocks(),
+            totals=self._totals,
+        )
+
+    def _seconds_to_next(self) -> float:
+        """Seconds to the next state, or to the first deadline."""
+        due = self._last_state + self._heartbeat
+        if self._deadlines:
+            due = min(due, self._deadlines[0][0])
+        return (due - self._clock.now()) / NANOSECONDS

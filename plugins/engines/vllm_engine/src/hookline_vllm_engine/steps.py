@@ -1,0 +1,144 @@
+"""Follows vLLM's scheduler in its own process: the events and record of each step."""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from msgspec.structs import replace
+
+from hookline.engine.commands import Command, EngineMessage
+from hookline.engine.tap import Tap
+from hookline.events import Queued, StepEvents, StepOutput
+from hookline.finish_cause import FinishCause
+from hookline.stats.step_work import Obstacle
+from hookline.step import StepPlan, StepResult
+from hookline_vllm.notices import now
+from hookline_vllm.steps import StepTeller, _Known
+
+
+class OwnSteps(StepTeller):
+    """A `StepTeller` of a scheduler whose requests have Hookline's numbers as names."""
+
+    def added(self, request: Any) -> None:
+        """Knows a request by the number that is its name."""
+        length = len(request.prompt_token_ids)
+        self._known[request.request_id] = _Known(int(request.request_id), length)
+
+
+class Told:
+    """A `Tap` that keeps what the teller tells until it is complete.
+
+    Attributes:
+        outputs: Outputs that have not been taken, in order.
+        causes: Why requests are being ended from outside, by their numbers.
+        drafts: Numbers of draft tokens that the last step has verified, likewise.
+        is_updating: Whether vLLM takes in the result of a step.
+        tap: The installed taps; None without any.
+    """
+
+    def __init__(self, tap: Tap | None) -> None:
+        self.tap = tap
+        self.outputs: list[StepOutput] = []
+        self.causes: dict[int, FinishCause] = {}
+        self.drafts: dict[int, int] = {}
+        self.is_updating = False
+        self._queued: list[Queued] = []
+
+    def queued(self, request_id: int, prompt_tokens: int) -> None:
+        """Notes a request, which comes with the next output."""
+        self._queued.append(Queued(request_id, now(), prompt_tokens))
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to tell."""
+        return bool(self.outputs or self._queued)
+
+    def drain(self) -> list[StepOutput]:
+        """Returns the outputs, of which the first has the new requests."""
+        outputs, self.outputs = self.outputs, []
+        if self._queued and outputs:
+            outputs[0].events.queued, self._queued = self._queued, []
+        return outputs
+
+    def command(self, at: int, command: Command) -> None:
+        """Nothing: the engine passes its commands on itself."""
+
+    def planned(self, at: int, plan: StepPlan) -> None:
+        if self.tap is not None:
+            self.tap.planned(at, plan)
+
+    def blocked(self, at: int, obstacle: Obstacle) -> None:
+        """Nothing: plans have their obstacle."""
+
+    def gated(self, at: int, request_id: int, gate: str) -> None:
+        """Nothing: vLLM tells of no gate."""
+
+    def computed(self, at: int, plan: StepPlan, result: StepResult) -> None:
+        if self.tap is not None:
+            self.tap.computed(at, plan, result)
+
+    def output(self, at: int, message: EngineMessage) -> None:  # noqa: ARG002
+        assert isinstance(message, StepOutput)
+        events = message.events
+        for place, event in enumerate(events.finished):
+            if (cause := self.causes.pop(event.request_id, None)) is not None:
+                events.finished[place] = replace(event, cause=cause)
+        self.outputs.append(message)
+
+    def close(self, error: BaseException | None) -> None:
+        if self.tap is not None:
+            self.tap.close(error)
+
+
+def follow(scheduler: Any, steps: StepTeller, told: Told) -> None:
+    """Has a scheduler tell of what it does; only this one, and not its class."""
+
+    def around(name: str, tell: Callable[..., Callable[[Any], None]]) -> None:
+        inner = getattr(scheduler, name)
+
+        @wraps(inner)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            tell_result = tell(*args)
+            result = inner(*args, **kwargs)
+            tell_result(result)
+            return result
+
+        setattr(scheduler, name, call)
+
+    def adding(request: Any) -> Callable[[Any], None]:
+        return lambda _: steps.added(request)
+
+    def scheduling(*_: Any) -> Callable[[Any], None]:
+        started_at = now()
+        steps.planning()
+        return lambda plan: steps.planned(started_at, plan)
+
+    def updating(plan: Any, *_: Any) -> Callable[[Mapping[Any, Any]], None]:
+        executed_at, drafts = now(), plan.scheduled_spec_decode_tokens
+        told.drafts = {int(name): len(drafts[name]) for name in drafts}
+        told.is_updating = True
+
+        def updated(outputs: Mapping[Any, Any]) -> None:
+            told.is_updating = False
+            steps.updated(executed_at, plan, outputs)
+
+        return updated
+
+    def finishing(*_: Any) -> Callable[[Any], None]:
+        # Those that end in an update come with its outputs, and their error.
+        return (lambda _: None) if told.is_updating else steps.finished
+
+    def preempting(request: Any, timestamp: float, *_: Any) -> Callable[[Any], None]:
+        computed = request.num_computed_tokens
+        return lambda _: steps.preempted(request, timestamp, computed)
+
+    around("add_request", adding)
+    around("schedule", scheduling)
+    around("update_from_output", updating)
+    around("_preempt_request", preempting)
+    around("finish_requests", finishing)
+
+
+def no_events() -> StepEvents:
+    """Returns events of which there are none yet."""
+    return StepEvents(queued=[], scheduled=[], preempted=[], new_tokens=[], finished=[])

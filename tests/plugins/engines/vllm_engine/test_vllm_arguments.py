@@ -1,0 +1,143 @@
+"""Options of Hookline's own engine are refused, and vLLM's are vLLM's to read."""
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError, ModelLoadError
+from hookline_vllm_engine.arguments import refuse_own_options, vllm_config
+from hookline_vllm_engine.binding import bind
+from hookline_vllm_engine.starting import facts_of
+
+from .fake_engine_core import BINDING
+
+
+@dataclass
+class EngineArgs:
+    """Arguments of vLLM, with those that Hookline sets or refuses."""
+
+    max_model_len: int | None = None
+    data_parallel_size: int = 1
+    enable_lora: bool = False
+    runner: str = "auto"
+    kv_transfer_config: object = None
+    model: str = ""
+    served_model_name: list[str] | None = None
+    tokenizer: str | None = None
+
+    @staticmethod
+    def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        parser.add_argument("--max-model-len", type=int)
+        parser.add_argument("--data-parallel-size", type=int, default=1)
+        parser.add_argument("--enable-lora", action="store_true")
+        parser.add_argument("--runner", default="auto")
+        parser.add_argument("--kv-transfer-config")
+        parser.add_argument("--model", default="no/model")
+        parser.add_argument("--served-model-name", nargs="+")
+        parser.add_argument("--tokenizer")
+        return parser
+
+    @classmethod
+    def from_cli_args(cls, given: argparse.Namespace) -> "EngineArgs":
+        return cls(**vars(given))
+
+    def create_engine_config(self) -> "EngineArgs":
+        if self.max_model_len == 1:
+            raise ValueError("too short\nfor vLLM")
+        return self
+
+
+VLLM = replace(
+    BINDING, AsyncEngineArgs=EngineArgs, FlexibleArgumentParser=argparse.ArgumentParser
+)
+
+
+def config(**options: object) -> EngineConfig:
+    return EngineConfig.from_options(engine="vllm", **options)
+
+
+def test_arguments_reach_vllm_with_the_model() -> None:
+    """The model is a folder, or an installed one, under its name in the API."""
+    made = vllm_config(config(engine_argument=["--max-model-len", "64"]), VLLM)
+
+    assert (made.max_model_len, made.served_model_name) == (64, ["demo"])
+    assert Path(made.model, "config.json").is_file()
+    assert made.tokenizer is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--port", "1"], "vLLM: unrecognized arguments: --port 1"),
+        (["--max-model-len", "x"], "vLLM: argument --max-model-len: invalid int"),
+        (["--data-parallel-size", "2"], "--data-parallel-size after `--` is not"),
+        (["--enable-lora"], "--enable-lora after `--` is not supported: Hookline"),
+    ],
+)
+def test_wrong_arguments_are_told(arguments: list[str], reason: str) -> None:
+    """In one line, without the usage of a parser."""
+    with pytest.raises(ConfigError) as error:
+        vllm_config(config(engine_argument=arguments), VLLM)
+
+    assert error.value.option == "engine-argument"
+    assert error.value.detail.startswith(reason)
+
+
+def test_what_vllm_refuses_is_the_models_error() -> None:
+    """Its first line says why."""
+    with pytest.raises(ModelLoadError, match=r"vLLM: too short$"):
+        vllm_config(config(engine_argument=["--max-model-len", "1"]), VLLM)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_model_len": 64},
+        {"num_kv_blocks": 64},
+        {"max_num_seqs": 4},
+        {"speculative_config": {"method": "ngram"}},
+        {"engine_option": {"a": "b"}},
+    ],
+    ids=str,
+)
+def test_options_that_would_do_nothing_are_refused(options: dict[str, Any]) -> None:
+    """By their names: vLLM has its own."""
+    with pytest.raises(ConfigError, match="is not for the engine vllm") as error:
+        refuse_own_options(config(**options))
+
+    assert error.value.option == next(iter(options)).replace("_", "-")
+
+
+def test_what_the_front_end_reads_is_kept() -> None:
+    """The name in the API, the tokenizer, and the bounds of the queue."""
+    refuse_own_options(
+        config(served_model_name="m", tokenizer="/t", max_num_queued_reqs=5)
+    )
+
+
+def test_without_vllm_the_error_says_so() -> None:
+    """It is not among the distribution's dependencies."""
+    with pytest.raises(ConfigError, match=r"vllm needs vllm\.engine\.arg_utils"):
+        bind()
+
+
+def test_facts_have_what_requests_depend_on() -> None:
+    """The tokens that end a text: the tokenizer's first, then the configuration's."""
+    from hookline_testing.fake_vllm import vllm_config as fake  # noqa: PLC0415
+
+    settings, tokenizer = fake(), argparse.Namespace(eos_token_id=2)
+    settings.model_config.max_logprobs = -1
+    settings.model_config.try_get_generation_config = lambda: {"eos_token_id": [9, 2]}
+    settings.speculative_config = None
+    settings.structured_outputs_config = argparse.Namespace(backend="auto")
+
+    facts = facts_of(settings, 4, "0.32", tokenizer)
+
+    assert (facts.engine_index, facts.version) == (4, "vllm 0.32")
+    assert facts.model.eos_token_ids == (2, 9)
+    assert facts.structured_outputs == "auto"
+    assert facts.sections["vllm"].most_logprobs == 512  # type: ignore[attr-defined]

@@ -1,0 +1,291 @@
+"""vLLM's core is driven like Hookline's own engine, and tells as much."""
+
+from collections import deque
+
+import pytest
+
+from hookline import SamplingParams
+from hookline.config import EngineConfig
+from hookline.engine.commands import (
+    Add,
+    Call,
+    Command,
+    EngineMessage,
+    Finish,
+    IsSleeping,
+    Reply,
+    ResetPrefixCache,
+    Sleep,
+    SleepState,
+    Told,
+)
+from hookline.events import StepOutput, VerifiedDrafts
+from hookline.exceptions import EngineDeadError
+from hookline.finish_cause import (
+    Aborted,
+    Failed,
+    LengthReached,
+    Rejected,
+    StoppedByToken,
+    TimedOut,
+)
+from hookline.payloads import EngineFacts
+from hookline.request import GenerateRequest
+from hookline.step import ModelShape
+from hookline.structured_outputs import StructuredOutputsParams
+from hookline_process_engine.counted import CountedEngine
+from hookline_vllm_engine.engine import VllmEngine
+
+from .fake_engine_core import BINDING, BLOCKS, EngineCore, EngineCoreOutput
+
+FACTS = EngineFacts(
+    engine_index=3,
+    model_name="tiny",
+    model=ModelShape(
+        architecture="Llama",
+        dtype="float32",
+        cache_dtype="float32",
+        vocab_size=512,
+        max_model_len=256,
+        eos_token_ids=(1,),
+    ),
+    block_size=16,
+    max_num_seqs=8,
+    max_num_batched_tokens=64,
+    enable_prefix_caching=True,
+    executor="vllm",
+)
+PARAMS = SamplingParams(max_tokens=2)
+
+
+class Driven:
+    """An engine around a fake core, with the commands that wait for it."""
+
+    def __init__(self) -> None:
+        self.core = EngineCore()
+        inner = VllmEngine(self.core, FACTS, EngineConfig(), BINDING)
+        self.engine = CountedEngine(inner)
+        self.commands: deque[Command] = deque()
+        self.waits: list[float] = []
+
+    def receive(self, seconds: float) -> Command | None:
+        if seconds > 0:
+            self.waits.append(seconds)
+        return self.commands.popleft() if self.commands else None
+
+    def run(self, *commands: Command) -> list[EngineMessage]:
+        """Runs once with these commands."""
+        self.commands.extend(commands)
+        return self.engine.run_once(self.receive, 0.01)
+
+    def output(self, *commands: Command) -> StepOutput:
+        [output] = self.run(*commands)
+        assert isinstance(output, StepOutput)
+        return output
+
+
+@pytest.fixture
+def driven() -> Driven:
+    return Driven()
+
+
+def add(
+    request_id: int, params: SamplingParams = PARAMS, siblings: tuple[int, ...] = ()
+) -> Add:
+    request = GenerateRequest(
+        request_id=request_id, prompt_token_ids=[3, 4, 5], params=params
+    )
+    return Add(request, list(siblings))
+
+
+def test_a_request_is_told_from_its_queue_to_its_end(driven: Driven) -> None:
+    """With the events, the record and the totals of each step."""
+    first = driven.output(add(1))
+    second = driven.output()
+
+    assert [each.request_id for each in first.events.queued] == [1]
+    assert first.events.queued[0].prompt_tokens == 3
+    assert [each.request_id for each in first.events.scheduled] == [1]
+    assert [each.token_ids for each in first.events.new_tokens] == [[5]]
+    assert first.record is not None
+    assert (first.record.engine_index, list(first.record.request_tokens)) == (
+        3,
+        [(1, 3)],
+    )
+    assert (first.stats.running, first.stats.kv_blocks_used) == (1, 1)
+    assert first.stats.kv_blocks == BLOCKS - 1
+    [end] = second.events.finished
+    assert (end.cause, end.output_tokens) == (LengthReached(), 2)
+    totals = second.stats.totals
+    assert (totals.received, dict(totals.finished)) == (1, {"length": 1})
+    assert (totals.sampled_tokens, totals.computed_tokens) == (2, 4)
+    assert totals.residue.requests == 0
+    assert not driven.engine.has_work
+
+
+def test_completions_of_a_prompt_have_numbers_of_their_own(driven: Driven) -> None:
+    """They are as many requests for vLLM."""
+    output = driven.output(add(1, siblings=(2, 3)))
+
+    assert [each.request_id for each in output.events.queued] == [1, 2, 3]
+    assert [each.request_id for each in output.events.new_tokens] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_an_abort_ends_with_its_cause(driven: Driven, *, is_running: bool) -> None:
+    """Which vLLM does not know, and unknown numbers are ignored."""
+    gone = Finish([1, 99], Aborted("client_disconnect"))
+    if is_running:
+        driven.run(add(1, SamplingParams(max_tokens=9)))
+        output = driven.output(gone)
+    else:
+        output = driven.output(add(1), gone)
+
+    [end] = output.events.finished
+    assert (end.request_id, end.cause) == (1, Aborted("client_disconnect"))
+    assert end.output_tokens == int(is_running)
+    assert [each.request_id for each in output.events.queued] == [1] * (not is_running)
+    assert output.stats.totals.residue.requests == 0
+    assert not driven.engine.has_work
+
+
+def test_a_deadline_ends_a_request_with_what_it_has(driven: Driven) -> None:
+    """The core never hears of deadlines."""
+    late = add(1, SamplingParams(max_tokens=9)).request
+    late = GenerateRequest(
+        request_id=1,
+        prompt_token_ids=late.prompt_token_ids,
+        params=late.params,
+        timeout_seconds=0.0,
+    )
+
+    output = driven.output(Add(late))
+
+    assert [each.cause for each in output.events.finished] == [TimedOut()]
+
+
+def test_a_grammar_that_vllm_refuses_is_the_clients_fault(driven: Driven) -> None:
+    """Others of the engine go on."""
+    wrong = SamplingParams(structured_outputs=StructuredOutputsParams(regex="["))
+
+    refused, step = driven.run(add(1, wrong), add(2))
+
+    assert isinstance(refused, StepOutput)
+    assert isinstance(step, StepOutput)
+    [end] = refused.events.finished
+    assert end.cause == Rejected("invalid_grammar", "the expression is not closed")
+    assert [each.request_id for each in step.events.new_tokens] == [2]
+    assert step.stats.totals.residue.requests == 0
+
+
+def two_tokens(name: str) -> EngineCoreOutput:
+    return EngineCoreOutput(name, [5, 6])
+
+
+def test_drafts_are_those_of_the_plan(driven: Driven) -> None:
+    """Of three, one was accepted: it comes with the token after it."""
+    scheduler = driven.core.scheduler
+    driven.run(add(1, SamplingParams(max_tokens=9)))
+    scheduler.drafts, scheduler.make = (1, 2, 3), two_tokens
+
+    output = driven.output()
+
+    [tokens] = output.events.new_tokens
+    assert (tokens.draft_tokens, tokens.accepted_tokens) == (3, 1)
+    assert output.record is not None
+    assert output.record.verified == VerifiedDrafts(1, 3, 1, (1,))
+    assert output.stats.totals.computed_tokens == 3 + 4
+
+
+def stopped(name: str) -> EngineCoreOutput:
+    return EngineCoreOutput(name, [5, 7], finish_reason="stop", stop_reason=7)
+
+
+def failed(name: str) -> EngineCoreOutput:
+    return EngineCoreOutput(name, [], finish_reason="error")
+
+
+def test_an_error_of_vllm_is_no_abort(driven: Driven) -> None:
+    """vLLM ends such requests while it takes in a step, as it ends aborted ones."""
+    scheduler = driven.core.scheduler
+
+    def end(name: str) -> EngineCoreOutput:
+        scheduler.finish_requests([name], "error")
+        return failed(name)
+
+    scheduler.make = end
+
+    output = driven.output(add(1))
+
+    assert [each.cause for each in output.events.finished] == [Failed("error")]
+    assert output.stats.totals.residue.requests == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "cause", "tokens"),
+    [(stopped, StoppedByToken(7), [[5, 7]]), (failed, Failed("error"), [])],
+)
+def test_vllms_own_ends_have_their_causes(
+    driven: Driven, make: object, cause: object, tokens: object
+) -> None:
+    """By a stop token, or by an error of that request alone."""
+    driven.core.scheduler.make = make  # type: ignore[assignment]
+
+    output = driven.output(add(1))
+
+    assert [each.cause for each in output.events.finished] == [cause]
+    assert [each.token_ids for each in output.events.new_tokens] == tokens
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+def test_commands_are_answered_or_refused(driven: Driven, *, is_reset: bool) -> None:
+    """The prefix cache as vLLM says, and what it does not know by name."""
+    driven.core.is_reset = is_reset
+    calls = [
+        Call(0, 1, ResetPrefixCache(reset_running_requests=True)),
+        Call(0, 2, IsSleeping()),
+        Call(0, 3, Sleep()),
+    ]
+
+    state, *replies = driven.run(*calls)
+
+    assert isinstance(state, StepOutput)
+    assert driven.core.resets == [True]
+    busy = Reply(0, 1, error="vLLM's blocks are in use")
+    assert replies == [
+        Reply(0, 1, Told()) if is_reset else busy,
+        Reply(0, 2, SleepState(None)),
+        Reply(0, 3, error="the engine vllm does not know Sleep"),
+    ]
+
+
+def test_an_idle_engine_waits_for_commands(driven: Driven) -> None:
+    """And no longer than it may; it takes what comes meanwhile."""
+    messages = driven.run()
+
+    assert messages == []
+    assert driven.waits == [0.01]
+
+
+def test_the_end_of_a_worker_ends_an_idle_engine(driven: Driven) -> None:
+    """vLLM tells it in a thread of its own, and no step would notice it."""
+    driven.run()
+    driven.core.fails()
+
+    with pytest.raises(EngineDeadError, match="a worker of vLLM has ended"):
+        driven.run()
+
+
+def test_what_the_core_raises_ends_the_engine(driven: Driven) -> None:
+    """Its process tells the reason, and is replaced like Hookline's own."""
+
+    def break_down(_: str) -> EngineCoreOutput:
+        raise RuntimeError("the device fell off")
+
+    driven.core.scheduler.make = break_down
+
+    with pytest.raises(RuntimeError, match="fell off"):
+        driven.run(add(1))
+    driven.engine.close()
+
+    assert driven.core.is_shut_down
