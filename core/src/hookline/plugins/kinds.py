@@ -93,6 +93,12 @@ COMMAND = PluginKind(
 MODEL = PluginKind(
     name="model", group="hookline.models", hook="model_folder", bare="provider"
 )
+MODEL_SOURCE = PluginKind(
+    name="model_source",
+    group="hookline.model_sources",
+    hook="locate_model",
+    bare="factory",
+)
 
 KINDS = (
     LOGGER,
@@ -117,4 +123,5 @@ KINDS = (
     CONFIG_SECTION,
     COMMAND,
     MODEL,
+    MODEL_SOURCE,
 )

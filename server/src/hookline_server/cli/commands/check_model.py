@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hookline_description.locating import located
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.option import JSON, Kind, Option
@@ -22,6 +23,9 @@ _OPTIONS = {
     "kv-cache-dtype",
     "block-size",
     "max-num-seqs",
+    "revision",
+    "download-dir",
+    "offline",
 }
 """The engine's options that change what is said."""
 _NO_WEIGHTS = Option(
@@ -50,7 +54,7 @@ def run(argv: list[str]) -> int:
     )
     from hookline_models.checking.checking import check_model  # noqa: PLC0415 - torch
 
-    config = engine_config(arguments, in_process=True)
+    config = located(engine_config(arguments, in_process=True))
     reads_weights = "run.no_weights" not in arguments.given
     report = check_model(config, reads_weights=reads_weights)
     if "run.json" in arguments.given:
