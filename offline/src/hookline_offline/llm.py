@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Self, TypeVar
 
 import msgspec
 from tqdm import tqdm
@@ -23,18 +23,15 @@ from hookline.exceptions import (
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.front_end import FrontEnd
-from hookline.frontend.observing import RecorderContext
 from hookline.frontend.starting import start_front_end
 from hookline.outputs import RequestOutput
-from hookline.plugins.calling import call_plugin
-from hookline.plugins.kinds import RECORDER
 from hookline.pooling import PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import NO_SAMPLING, SamplingParams
 from hookline.step import SleepLevel
 from hookline.tokenizer import ChatMessage
 from hookline_description.locating import located
-from hookline_metrics import Family, Recorder
+from hookline_metrics import Family
 from hookline_metrics.transfer_calls import TierReset, reset_command, tiers_of
 from hookline_offline.pooling_output import PoolingRequestOutput, pooling_output
 from hookline_offline.preparing import prepare
@@ -44,7 +41,7 @@ from hookline_offline.prompts import (
     parse_prompts,
     per_prompt,
 )
-from hookline_registry import installed
+from hookline_offline.recording import load_recorder
 
 _WAIT_SECONDS = 1.0
 R = TypeVar("R")
@@ -96,7 +93,7 @@ class LLM:
         if config.server_option:
             raise ConfigError(config.server_option, "is for servers")
         config = located(config)
-        self._recorder = _load_recorder(config) if collect_metrics else None
+        self._recorder = load_recorder(config) if collect_metrics else None
         self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()
 
@@ -380,16 +377,3 @@ class LLM:
         received = self._front_end.engines.client.receive(timeout_seconds)
         if received is not None:
             self._front_end.on_message(received)
-
-
-def _load_recorder(config: EngineConfig) -> Recorder | None:
-    """Returns what records metrics, or None if no distribution does.
-
-    Raises:
-        ConfigError: The configuration of the metrics is invalid, or the plugin broken.
-    """
-    if not installed(RECORDER.group):
-        return None
-    context = RecorderContext(config=config)
-    made = call_plugin(RECORDER, "metrics", context, option="metrics")
-    return cast("Recorder | None", made)
