@@ -24,6 +24,7 @@ FORKED = {
     "hookline_server.api_servers.child",
 }
 """Modules whose imports take long."""
+_INTERPRETER = sys.executable
 _LATE = {*OF_TESTS, SAFE_PATH, "PYTHONPATH"}
 """Variables that a fork may have otherwise than what it is a fork of."""
 
@@ -48,7 +49,8 @@ def _start(
     words = ["-P", *map(str, arguments)]
     at = words.index("-m")
     variables = python_environment(environment)
-    forks = find_forks() if words[at + 1] in FORKED else None
+    may_be_forked = words[at + 1] in FORKED and sys.executable == _INTERPRETER
+    forks = find_forks() if may_be_forked else None
     if forks is not None and _is_late_enough(variables, forks.variables):
         with ExitStack() as opened:
             targets = _descriptors(opened, **options)
