@@ -37,11 +37,15 @@ def engine_with(**fields: object) -> FakeEngine:
 
 
 async def params_of(
-    engine: FakeEngine, path: str, *, ignored: str | None = None, **fields: object
+    engine: FakeEngine,
+    path: str,
+    fields: dict[str, object] | None = None,
+    *,
+    ignored: str | None = None,
 ) -> SamplingParams:
     """The parameters with which the engine gets a request."""
     async with client_of(engine) as client:
-        response = await client.post(path, json={**SILENT[path], **fields})
+        response = await client.post(path, json={**SILENT[path], **(fields or {})})
         assert response.status == 200, await response.text()
         assert response.headers.get("X-Hookline-Ignored") == ignored
     return engine.streams[-1].params
@@ -51,8 +55,7 @@ async def params_of(
 async def test_silent_fields_have_the_defaults(path: str) -> None:
     """Each by itself: what a request sets is the request's."""
     silent = await params_of(engine_with(), path)
-    fields = {"temperature": 0, "top_k": -1}
-    spoken = await params_of(engine_with(), path, **fields)
+    spoken = await params_of(engine_with(), path, {"temperature": 0, "top_k": -1})
 
     for name in ("temperature", "top_p", "top_k", "repetition_penalty"):
         assert getattr(silent, name) == VALUES[name]
@@ -65,8 +68,8 @@ async def test_the_operators_length_bounds_all(path: str) -> None:
     """A longer request gets that many and is told so; a shorter one is as it was."""
     name, bound = LENGTH.get(path, "max_tokens"), engine_with(most_tokens=7)
 
-    longer = await params_of(bound, path, ignored="limit.max_tokens", **{name: 8})
-    shorter = await params_of(bound, path, **{name: 5})
+    longer = await params_of(bound, path, {name: 8}, ignored="limit.max_tokens")
+    shorter = await params_of(bound, path, {name: 5})
 
     assert (longer.max_tokens, shorter.max_tokens) == (7, 5)
 
