@@ -142,10 +142,14 @@ def test_unknown_names_are_refused(folder: Path, tmp_path: Path) -> None:
 
 def test_requests_without_parameters_get_them_offline() -> None:
     """`LLM` uses them, and shortens what would not fit into the context."""
-    options = {"executor": "simulated", "max_model_len": 32}
     override = {"temperature": 0.25, "max_new_tokens": 64}
 
-    with LLM("demo", override_generation_config=override, **options) as llm:
+    with LLM(
+        "demo",
+        override_generation_config=override,
+        executor="simulated",
+        max_model_len=32,
+    ) as llm:
         params = llm.get_default_sampling_params()
         [output] = llm.generate([[5] * 20], use_tqdm=False)
 

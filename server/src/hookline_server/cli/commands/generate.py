@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
     )
     config = engine_config(arguments, in_process=True)
     given = _sampling(arguments)
-    SamplingParams(**given)  # type: ignore[arg-type] - before the model is loaded
+    msgspec.structs.replace(SamplingParams(), **given)  # before the model is loaded
     prompts = _prompts(arguments)
     close_standard_input()
     outputs = _generate(config, prompts, given)
