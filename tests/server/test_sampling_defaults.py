@@ -74,7 +74,7 @@ async def test_the_operators_length_bounds_all(path: str) -> None:
     assert (longer.max_tokens, shorter.max_tokens) == (7, 5)
 
 
-@pytest.mark.parametrize("path", SILENT.keys() - {"/v1/messages"})
+@pytest.mark.parametrize("path", [each for each in SILENT if each != "/v1/messages"])
 async def test_a_default_length_is_shortened_to_fit(path: str) -> None:
     """The context's end, not an error, ends a request that named no length."""
     engine = engine_with()
