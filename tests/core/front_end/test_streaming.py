@@ -338,6 +338,22 @@ async def test_outputs_that_nobody_reads_are_merged(start_engine: StartEngine) -
     assert outputs[0].finished
 
 
+async def test_a_reader_may_give_up_waiting_and_come_back(
+    start_engine: StartEngine,
+) -> None:
+    """What is delivered after a wait was cancelled goes to the next one."""
+    engine = await start_engine()
+
+    stream = await engine.submit(PROMPT, params())
+    waiting = asyncio.create_task(anext(stream))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    outputs = [output async for output in stream]
+
+    assert waiting.cancelled()
+    assert len(merged(outputs).outputs[0].token_ids) == 30
+
+
 async def test_a_request_that_cannot_be_sent_leaves_nothing_behind(
     start_engine: StartEngine,
 ) -> None:

@@ -97,6 +97,17 @@ async def test_a_call_ends_when_the_engines_are_there(elastic: ElasticFrontEnd) 
     assert (scaling.stats.added, scaling.stats.removed) == (2, 1)
 
 
+async def test_each_second_tells_the_limits_without_reading_them(
+    elastic: ElasticFrontEnd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A configuration without the section is made and checked when it is read."""
+    async with scaling_of(elastic, SCALED) as scaling:
+        monkeypatch.setattr(ClusterConfig, "of", None)
+        found = [scaling.stats for _ in range(2)]
+
+    assert [(each.minimum, each.maximum) for each in found] == [(1, 4)] * 2
+
+
 async def test_one_change_at_a_time(elastic: ElasticFrontEnd) -> None:
     """A second call is refused, and the first goes on though its caller has left."""
     async with scaling_of(elastic) as scaling:
