@@ -1,6 +1,7 @@
 """What `hookline-vllm` costs `vllm serve`: three servers, which get a load in turns.
 
     python benchmarks/attached_cost.py --vllm VENV --model FOLDER [--rounds 10]
+    python benchmarks/attached_cost.py --record 256
 
 One server is vLLM without statistics, one is plain, with its own Prometheus logger, and
 one has Hookline attached, with all of the loggers that are installed. All of them live
@@ -16,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import urlopen
@@ -26,6 +27,8 @@ from processor_time import per_1000_tokens
 from server_pairs import Load, Turn, take_turn
 
 from hookline_server.listening import listen
+from hookline_testing.attached_vllm import AttachedServer
+from hookline_testing.fake_vllm import EngineCoreOutput, IterationStats, SchedulerStats
 from hookline_testing.server_process import Server
 
 QUIET, PLAIN, ATTACHED = "without statistics", "plain", "attached"
@@ -107,12 +110,17 @@ def _wait(server: Server) -> None:
 
 
 def compare(
-    servers: Mapping[str, Server], model: Path, load: Load, rounds: int
+    servers: Mapping[str, Server], model: Path, load: Load, rounds: int, until: float
 ) -> Mapping[str, list[Turn]]:
-    """Gives each server its turn in each round; the first round only warms them."""
+    """Gives each server its turn in each round; the first round only warms them.
+
+    No round begins after `until`, on the monotonic clock.
+    """
     turns: dict[str, list[Turn]] = {side: [] for side in servers}
     sides = list(servers)
     for number in range(rounds + 1):
+        if time.monotonic() > until:
+            break
         shift = number % len(sides)
         for side in (*sides[shift:], *sides[:shift]):
             turn = take_turn(servers[side], model, load)
@@ -158,19 +166,50 @@ def report(turns: Mapping[str, list[Turn]]) -> None:
         )
 
 
+def time_records(running: int, steps: int) -> None:
+    """Prints how long vLLM's thread is in `record()`, while the loggers run.
+
+    The engine is a fake, whose steps take 5 ms.
+    """
+    took: list[int] = []
+    with closing(AttachedServer()) as server:
+        server.wait_until_begun()
+        names = [f"r-{number}" for number in range(running)]
+        for name in names:
+            server.vllm.add(name)
+        record = server.vllm.stat_logger.record
+        for _ in range(steps):
+            outputs = [EngineCoreOutput(name, [1]) for name in names]
+            server.vllm.processor.process_outputs(outputs, server.vllm.seconds)
+            state, sums = SchedulerStats(running), IterationStats()
+            begun = time.perf_counter_ns()
+            record(state, sums)
+            took.append(time.perf_counter_ns() - begun)
+            time.sleep(0.005)
+    took.sort()
+    for share in (50, 99):
+        print(f"record() p{share}: {took[share * steps // 100] / 1000:.1f} us")
+
+
 def main() -> None:
     """Compares the sides."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers end, too
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--vllm", type=Path, required=True, help="its environment")
-    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--vllm", type=Path, help="its environment")
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--record", type=int, help="requests of a fake engine instead")
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="in all")
     parser.add_argument("--requests", type=int, default=128)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--sides", nargs="+", default=[QUIET, PLAIN, ATTACHED])
     parser.add_argument("--vllm-option", action="append", default=[])
     parser.add_argument("--loggers", default=",".join(LOGGERS))
     options = parser.parse_args()
+    if options.record:
+        os.environ["HOOKLINE_STAT_LOGGERS"] = "prometheus,insight,live"
+        time_records(options.record, 2000)
+        return
     load = Load(
         (
             f"--num-prompts={options.requests}",
@@ -178,7 +217,7 @@ def main() -> None:
         ),
         options.concurrency,
     )
-    loggers = options.loggers.split(",")
+    loggers, until = options.loggers.split(","), time.monotonic() + options.seconds
     with TemporaryDirectory() as folder, ExitStack() as stack:
         servers = {
             side: stack.enter_context(
@@ -193,7 +232,7 @@ def main() -> None:
             )
             for side in options.sides
         }
-        report(compare(servers, options.model, load, options.rounds))
+        report(compare(servers, options.model, load, options.rounds, until))
 
 
 if __name__ == "__main__":

@@ -315,6 +315,27 @@ def test_without_wraps_sums_are_told() -> None:
     assert heard.latest().totals.received == 3
 
 
+def test_steps_are_told_together_up_to_a_preemption() -> None:
+    """Loggers get their sum; what is preempted comes before what is scheduled again."""
+    attached = Attached()
+    vllm = attached.vllm
+    vllm.add("a")
+    vllm.step(first(vllm, "a"))
+    for _ in range(3):
+        vllm.step(EngineCoreOutput("a", [6]))
+    again = begun(vllm, PREEMPTED, SCHEDULED)
+    vllm.step(EngineCoreOutput("a", [6, 6], LENGTH, events=again))
+
+    told = [each.iteration for each in attached.hear().states]
+    told = [each for each in told if each.generation_tokens]
+
+    assert [each.generation_tokens for each in told] == [4, 2]
+    assert [len(each.inter_token_seconds) for each in told] == [3, 1]
+    assert [each.preemptions for each in told] == [0, 1]
+    assert [len(each.first_tokens) for each in told] == [1, 0]
+    assert [len(each.finished) for each in told] == [0, 1]
+
+
 def test_end_of_the_server_ends_what_is_open() -> None:
     """Nothing stays in flight for ever."""
     attached = Attached()

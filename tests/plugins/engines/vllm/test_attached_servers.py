@@ -15,11 +15,17 @@ from hookline.exceptions import ConfigError
 from hookline.frontend.observation import Observers
 from hookline_recording.folder import OWNER_VARIABLE, owner_of_engines
 from hookline_testing.attached_vllm import AttachedServer
-from hookline_testing.fake_vllm import LENGTH, EngineCoreOutput, SchedulerStats
+from hookline_testing.fake_vllm import (
+    LENGTH,
+    EngineCoreOutput,
+    SchedulerStats,
+    vllm_config,
+)
 from hookline_testing.own_time import Deadline
 from hookline_testing.waiting import PATIENCE_SECONDS
 from hookline_vllm import api_servers
 from hookline_vllm.api_servers import ApiServers
+from hookline_vllm.telling import Telling
 
 
 @pytest.fixture
@@ -93,3 +99,18 @@ def test_engines_of_one_server_share_nothing() -> None:
 
     assert ApiServers(1, 0).sections(observers) == {}
     assert ApiServers(2, 0).sections(observers).keys() == {"front_ends"}
+
+
+@pytest.mark.parametrize("is_elastic", [False, True])
+def test_loggers_that_vllm_may_drop_say_so(
+    is_elastic: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It makes new ones as it scales up, and none of those that plugins have."""
+    monkeypatch.setenv("HOOKLINE_STAT_LOGGERS", "none")
+    config = vllm_config()
+    config.parallel_config.enable_elastic_ep = is_elastic
+
+    with caplog.at_level(logging.WARNING):
+        Telling(config, [0], tells_requests=True).close(0.0)
+
+    assert ("when it scales up" in caplog.text) is is_elastic

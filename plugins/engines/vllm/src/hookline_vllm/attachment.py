@@ -109,6 +109,7 @@ class Attachment:
                 is_lost = True
             if is_lost:
                 isolate(self._catch_up, telling)
+            isolate(telling.front_end.flush)
             if now() - self._beaten_at >= telling.heartbeat_ns:
                 self._beaten_at = now()
                 isolate(telling.front_end.tick, +self.in_flight)

@@ -25,6 +25,7 @@ from hookline.stats.step_work import BlockEviction
 from hookline_metrics.balanced_state import balanced
 from hookline_vllm.api_servers import STATE
 from hookline_vllm.engine_events import Rounds, aborts, nanoseconds
+from hookline_vllm.news import News
 from hookline_vllm.shapes import (
     IterationShape,
     SchedulerShape,
@@ -68,7 +69,7 @@ class EngineAccount:
         self._summed = None if tells_requests else SummedRequests()
         self._totals = EngineTotals()
         self._stats = SchedulerStats(kv_blocks=facts.model.num_kv_blocks)
-        self._is_fresh = False
+        self._is_fresh, self._news = False, News()
         observers.started(facts, started)
 
     # -- what vLLM tells ----------------------------------------------------------
@@ -92,29 +93,32 @@ class EngineAccount:
         elif iteration is not None:
             sums = self._summed.iteration(iteration)
             self._count(sums)
-            self._tell(StepEvents(), at, REQUESTS, sums)
+            self._news.add(at, StepEvents(), sums, EMPTY)
 
     def aborted(self, accounts: Sequence[RequestAccount], at: int, by: str) -> None:
         """Ends requests whose clients have left, or that someone has aborted."""
-        events = aborts(accounts, at, by)
-        self._take(events, at, "abort", at)
+        self._take(aborts(accounts, at, by), at, at)
 
     def refused(self, reason: str, at: int) -> None:
         cause = Rejected(reason, "vLLM had too much to do", reason)
         iteration = self.accounting.reject(RequestFacts(), cause)
+        self.flush()
         self._tell(StepEvents(), at, "rejected", iteration)
 
     def slept(self, level: int, at: int) -> None:
+        self.flush()
         self._stats = replace(self._stats, sleep_level=level)
         cause = "sleep" if level else "wake_up"
         self._tell(StepEvents(), at, cause)
 
     def heartbeat(self, at: int) -> None:
+        self.flush()
         clock = ClockPair(self._clock.wall(), self._clock.now())
         self._tell(StepEvents(), at, HEARTBEAT, clock=clock)
 
     def close(self, at: int) -> None:
         """Ends all requests: the server ends."""
+        self.flush()
         if self.accounting.in_flight:
             iteration, ended = self.accounting.end_all(Failed("vLLM has ended"), at)
             facts = {each.request_id: each.facts for each in iteration.finished}
@@ -127,17 +131,27 @@ class EngineAccount:
         rounds.rounds[-1].evictions = evictions
         for events in rounds.rounds:
             if events.have_requests or events.evictions:
-                self._take(events, rounds.at or at, REQUESTS, rounds.received_at or at)
+                self._take(events, rounds.at or at, rounds.received_at or at)
 
-    # -- what loggers get ---------------------------------------------------------
-
-    def _take(self, events: StepEvents, at: int, cause: str, received_at: int) -> None:
-        output = StepOutput(self._index, at, cause, self._stats, events=events)
+    def _take(self, events: StepEvents, at: int, received_at: int) -> None:
+        if events.preempted:  # in one output they are before what is scheduled
+            self.flush()
+        output = StepOutput(self._index, at, REQUESTS, self._stats, events=events)
         wanted = self._observers.observed_requests(output)
         facts = self.accounting.facts_of(wanted)
         iteration = self.accounting.on_step_output(output, received_at)
         self._count(iteration)
-        self._tell(events, at, cause, iteration, facts=facts)
+        self._news.add(at, events, iteration, facts)
+
+    # -- what loggers get ---------------------------------------------------------
+
+    def flush(self) -> None:
+        """Tells what has happened since the last time: one sum for all steps."""
+        news = self._news
+        if news.at is not None:
+            self._news = News()
+            events, iteration, facts = news.events, news.iteration, news.facts
+            self._tell(events, news.at, REQUESTS, iteration, facts=facts)
 
     def _tell(
         self,

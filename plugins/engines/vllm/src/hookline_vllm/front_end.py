@@ -90,6 +90,11 @@ class FrontEnd:
         lost = [each for each in (*self._placed, *self._unplaced) if each not in names]
         self._aborted(AbortedIds(at, lost), "unknown")
 
+    def flush(self) -> None:
+        """Tells loggers what has been taken in."""
+        for engine in self._engines.values():
+            engine.flush()
+
     def tick(self, in_flight: Mapping[tuple[str, str], int]) -> None:
         """Tells the states of the engines, and what was answered since."""
         self._clock.at = 0

@@ -60,6 +60,8 @@ class Telling:
         what = "each request is told" if tells_requests else "only sums are told"
         where = "" if self.observers.address is None else ", in a process of their own"
         _log.info("hookline: loggers %s%s; %s", names, where, what)
+        if getattr(vllm_config.parallel_config, "enable_elastic_ep", False):
+            _log.warning("hookline: vLLM drops its loggers when it scales up")
 
     def close(self, timeout_seconds: float) -> None:
         """Ends all requests, and then the loggers."""
