@@ -26,9 +26,9 @@ command line; `LLM.get_metrics()` returns the values offline.
 
 Every series of an engine has the labels \
 {" and ".join(f"`{name}`" for name in COMMON_LABELS)} in addition to its own; those
-marked *front-end* have the first alone. A series exists, and reads 0, from the engine's
-start; only one with a label value that is not known in advance appears at its first
-event.
+marked *front-end* have the first alone. A series of what the engine
+[tells](engines.md#what-one-sees) exists, and reads 0, from its start; only one with a
+label value that is not known in advance appears at its first event.
 Such a label takes a bounded number of values, and further ones become `other`. Gauges
 fall to their idle values when their engine stops or fails; those of an engine that
 leaves while others serve disappear. QUEUED, SCHEDULED, PREEMPTED and NEW_TOKENS are

@@ -28,7 +28,7 @@ QUIET = {
     *("hookline_logger_breaker_open", "hookline_logger_dropped_batches"),
     *("hookline_logger_errors", "hookline_requests_moved"),
     *("hookline_requests_taken_over", "hookline_conservation_residue"),
-    *("hookline_logger_errors", "hookline_logger_delivered_batches"),
+    "hookline_logger_delivered_batches",
 }
 """What is 0 here because it has not happened, though it would be told."""
 

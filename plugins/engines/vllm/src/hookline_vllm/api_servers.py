@@ -26,7 +26,7 @@ STATE = "state"
 _OPTION = "observer-process"
 _ENGINES_OWNER = "HOOKLINE_ENGINES_OWNER"
 _PAGES = "hookline_server.observer_pages:ObserverPages"
-_WAIT_SECONDS = 60.0
+_WAIT_SECONDS = 300.0
 _LOOK_SECONDS = 0.1
 _log = logging.getLogger("vllm.hookline")
 
