@@ -127,7 +127,7 @@ class Relay:
         see = self._see_head(answer.head)
         self.response = response = PassedResponse(self._request, answer.head)
         response.begin(answer.first)
-        take = response.take
+        take: Take = response.take
         if see is not None:
             if answer.first:
                 see(answer.first)
