@@ -128,9 +128,11 @@ CURRENT: ContextVar[RequestIdentity | None] = ContextVar("request", default=None
 
 def identity_of(request: web.Request) -> RequestIdentity:
     """Returns the request's identity, which is made on the first call."""
-    if IDENTITY not in request:
-        request[IDENTITY] = RequestIdentity(request)
-    return request[IDENTITY]
+    try:
+        return request[IDENTITY]
+    except KeyError:
+        found = request[IDENTITY] = RequestIdentity(request)
+        return found
 
 
 def request_facts(

@@ -24,7 +24,7 @@ CHAT_BODY = {"model": "m", "messages": [{"role": "user", "content": "Hello there
 TEXT_BODY = {"model": "m", "prompt": "Once upon a time"}
 TEXT = "The cat sat on the mat."
 
-ANSWERS: Mapping[str, tuple[str, dict[str, object], list[bytes]]] = {
+ANSWERS: Mapping[str, tuple[str, object, list[bytes]]] = {
     "stream": (CHAT, CHAT_BODY, stream(TEXT[:9], TEXT[9:])),
     "chat": (CHAT, CHAT_BODY, [b'{"choices":[{"message":{"content":"%b"}}]}']),
     "text": ("/v1/completions", TEXT_BODY, [b'{"choices":[{"text":"%b"}]}']),

@@ -1,5 +1,6 @@
 """What a gateway reads of a request's body: the model, and how it is answered."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -25,7 +26,9 @@ _UNKNOWN = SamplingValues(max_tokens=None)
 
 _decode = msgspec.json.Decoder(_Fields).decode
 _decode_name = msgspec.json.Decoder(str).decode
-_decode_number = msgspec.json.Decoder(float | None).decode
+_decode_number: Callable[[msgspec.Raw], float | None] = msgspec.json.Decoder(
+    float | None
+).decode
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,14 +126,14 @@ class Answer:
         """
         body = bytearray(self.first)
 
-        def take(piece: bytes) -> bool:
+        def keep(piece: bytes) -> bool:
             body.extend(piece)
             return len(body) <= most_bytes
 
         async def make_room() -> None:
             raise TooLargeError
 
-        await self.hand_over(take, make_room)
+        await self.hand_over(keep, make_room)
         if len(body) > most_bytes:
             raise TooLargeError
         return bytes(body)
@@ -166,7 +166,7 @@ class Upstream:
                 self._connections.give_back(origin, answer.connection)
 
     async def _first_bytes(self, origin: Origin, message: Message) -> Answer:
-        kept = self._connections.take(origin)
+        kept = self._connections.idle(origin)
         if kept is not None:
             try:
                 return await _answer(kept, origin, message)
@@ -181,7 +181,7 @@ async def _answer(connection: Connection, origin: Origin, message: Message) -> A
     headers = [("Host", origin.name), *message.headers]
     try:
         head = request_head(message.method, target, headers, size)
-        connection.send(message.method, head, message.body)
+        connection.ask(message.method, head, message.body)
         return Answer(*await connection.answer(), connection)
     except BaseException:
         connection.abort()

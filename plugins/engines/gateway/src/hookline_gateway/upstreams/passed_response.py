@@ -39,7 +39,7 @@ class PassedResponse(web.StreamResponse):
         """Whether another request may follow on the connection."""
         return self._request.keep_alive and super().keep_alive is not False
 
-    def begin(self, first: bytes) -> None:
+    def start(self, first: bytes) -> None:
         """Sends the head and the first bytes of the body in one write."""
         head = self._head_bytes()
         # aiohttp would answer a fault of ours if it thought that nothing is sent.
@@ -49,7 +49,7 @@ class PassedResponse(web.StreamResponse):
         if self._transport is not None:
             self._transport.write(head + self._framed(first) if first else head)
 
-    def take(self, piece: bytes) -> bool:
+    def pass_on(self, piece: bytes) -> bool:
         """Sends a piece of the body; returns whether the client keeps up."""
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -78,7 +78,7 @@ class PassedResponse(web.StreamResponse):
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
         """Sends a piece that is not the other server's."""
-        if not self.take(bytes(data)):
+        if not self.pass_on(bytes(data)):
             await self.make_room()
 
     async def write_eof(self, data: bytes = b"") -> None:
@@ -87,7 +87,7 @@ class PassedResponse(web.StreamResponse):
             return
         self._is_ended = True
         if data:
-            self.take(data)
+            self.pass_on(data)
         if self._is_chunked and self._transport is not None:
             self._transport.write(b"0\r\n\r\n")
         await self.make_room()

@@ -126,8 +126,8 @@ class Relay:
     async def _pass(self, answer: Answer) -> web.StreamResponse:
         see = self._see_head(answer.head)
         self.response = response = PassedResponse(self._request, answer.head)
-        response.begin(answer.first)
-        take = response.take
+        response.start(answer.first)
+        take: Take = response.pass_on
         if see is not None:
             if answer.first:
                 see(answer.first)

@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
             and not self._method
         )
 
-    def send(self, method: str, head: bytes, body: bytes) -> None:
+    def ask(self, method: str, head: bytes, body: bytes) -> None:
         """Sends a request."""
         assert self._transport is not None
         self._method = method
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
             self._resume()
             await self._next_news()
 
-    def release(self) -> None:
+    def finish(self) -> None:
         """Ends with the answer, and the connection if that has not come to its end."""
         transport, head, body = self._transport, self._head, self._body
         is_reusable = (

@@ -90,7 +90,7 @@ class Connections:
             found = self._origins[url] = Origin.of(url)
         return found
 
-    def take(self, origin: Origin) -> Connection | None:
+    def idle(self, origin: Origin) -> Connection | None:
         """Returns an idle connection; None if there is none."""
         idle = self._idle.get(origin)
         oldest = asyncio.get_running_loop().time() - IDLE_SECONDS
@@ -126,7 +126,7 @@ class Connections:
 
     def give_back(self, origin: Origin, connection: Connection) -> None:
         """Keeps a connection for another request, if it can be used for one."""
-        connection.release()
+        connection.finish()
         if not connection.is_usable:
             return
         self._idle.setdefault(origin, []).append(connection)
