@@ -19,13 +19,21 @@ class News:
 
     Attributes:
         at: Time of the last step; None if there is nothing.
+        events: The events of all steps.
         facts: Those of the requests in the events.
     """
 
     def __init__(self) -> None:
         self.at: int | None = None
         self.facts: dict[int, RequestFacts] = {}
-        self._events = {kind: list[Any]() for kind in _KINDS}
+        self.events = StepEvents(
+            queued=[],
+            scheduled=[],
+            preempted=[],
+            new_tokens=[],
+            finished=[],
+            evictions=[],
+        )
         self._iterations: list[IterationStats] = []
 
     def add(
@@ -39,15 +47,10 @@ class News:
         self.at = at
         for kind in _KINDS:
             if happened := getattr(events, kind):
-                self._events[kind].extend(happened)
+                getattr(self.events, kind).extend(happened)
         self._iterations.append(iteration)
         if facts:
             self.facts.update(facts)
-
-    @property
-    def events(self) -> StepEvents:
-        """The events of all steps."""
-        return StepEvents(**self._events)
 
     @property
     def iteration(self) -> IterationStats:
