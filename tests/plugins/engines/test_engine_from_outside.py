@@ -50,6 +50,21 @@ def test_its_model_and_options_are_its_own(toy: Path) -> None:  # noqa: ARG001
     assert given.outputs[0].finish_reason is FinishReason.LENGTH
 
 
+def test_processors_are_the_engines_own(
+    toy: Path,  # noqa: ARG001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What Hookline's own engine lacks without them is not refused."""
+    lacks = "hookline.frontend.input_processor.usual_missing"
+    monkeypatch.setattr(lacks, lambda: ("logit_bias",))
+    biased = SamplingParams(max_tokens=1, logit_bias={5: 1.0})
+
+    with LLM.from_config(config()) as llm:
+        [given] = llm.generate([[3]], biased, use_tqdm=False)
+
+    assert list(given.outputs[0].token_ids) == [3]
+
+
 def test_a_wrong_option_is_told(toy: Path) -> None:  # noqa: ARG001
     """By the engine that gets it; Hookline's own engine has none."""
     with pytest.raises(ConfigError, match="the toy has one option: shift"):

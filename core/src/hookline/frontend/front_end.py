@@ -104,6 +104,8 @@ class FrontEnd:
         observers = extension.observers if extension else observers
         self.observers = observers
         self.inputs = InputProcessor(self.facts, tokenizer, config)
+        if is_foreign:
+            self.inputs.missing_processors = ()
         self._ids = count(first_id(client.index))
         self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
         self._ending = (
