@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,7 +128,7 @@ class Told:
         return [self.outputs.pop(0)]
 
 
-def output(stats: SchedulerStats, **events: object) -> StepOutput:
+def output(stats: SchedulerStats, **events: Any) -> StepOutput:
     return StepOutput(0, 1, "step", stats, events=StepEvents(**events))
 
 
