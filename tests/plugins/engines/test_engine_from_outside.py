@@ -14,7 +14,7 @@ from hookline.config import EngineConfig
 from hookline.engine.commands import Call, IsSleeping, TellExtensions
 from hookline.events import Finished, Queued, StepEvents, StepOutput
 from hookline.exceptions import CommandError, ConfigError
-from hookline.finish_cause import LengthReached
+from hookline.finish_cause import LengthReached, Rejected
 from hookline.request import FinishReason
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline.transport.engine_client import refusal
@@ -165,6 +165,19 @@ def test_totals_are_counted_where_all_requests_are_seen(
     assert totals.residue.requests == residue
 
 
+def test_what_an_engine_refuses_has_never_come() -> None:
+    """Front ends count it alone, as they do what they refuse themselves."""
+    refused = [Finished(1, 2, Rejected("invalid_grammar", "it is wrong"), 0)]
+    inner = Told(output(SchedulerStats(waiting=1), queued=QUEUED, finished=refused))
+
+    [told] = CountedEngine(inner).run_once(lambda _: None, 0)  # type: ignore[arg-type]
+
+    assert isinstance(told, StepOutput)
+    totals = told.stats.totals
+    assert (totals.received, dict(totals.finished)) == (1, {})
+    assert totals.residue.requests == 0
+
+
 def test_only_driven_engines_are_shared(
     toy: Path,  # noqa: ARG001
     tmp_path_factory: pytest.TempPathFactory,
@@ -223,6 +236,8 @@ def test_it_is_replaced_after_its_death(toy: Path) -> None:
         status, _ = server.post("/v1/completions", {**BODY, "prompt": [9] * 7})
         wait_until(lambda: server.get("/health/ready")[0] == 200, "no new engine")
         later = server.post("/v1/completions", BODY)
+        residue = server.metric("hookline_conservation_residue", kind="requests")
 
     assert status >= 500
+    assert residue == 0
     assert later[0] == 200
