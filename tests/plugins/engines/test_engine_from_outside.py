@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from hookline.config import EngineConfig
 from hookline.engine.commands import Call, IsSleeping, TellExtensions
 from hookline.events import Finished, Queued, StepEvents, StepOutput
 from hookline.exceptions import CommandError, ConfigError
-from hookline.finish_cause import LengthReached
+from hookline.finish_cause import LengthReached, Rejected
 from hookline.request import FinishReason
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline.transport.engine_client import refusal
@@ -48,6 +49,21 @@ def test_its_model_and_options_are_its_own(toy: Path) -> None:  # noqa: ARG001
 
     assert list(given.outputs[0].token_ids) == [4, 5, 6, 4]
     assert given.outputs[0].finish_reason is FinishReason.LENGTH
+
+
+def test_processors_are_the_engines_own(
+    toy: Path,  # noqa: ARG001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What Hookline's own engine lacks without them is not refused."""
+    lacks = "hookline.frontend.input_processor.usual_missing"
+    monkeypatch.setattr(lacks, lambda: ("logit_bias",))
+    biased = SamplingParams(max_tokens=1, logit_bias={5: 1.0})
+
+    with LLM.from_config(config()) as llm:
+        [given] = llm.generate([[3]], biased, use_tqdm=False)
+
+    assert list(given.outputs[0].token_ids) == [3]
 
 
 def test_a_wrong_option_is_told(toy: Path) -> None:  # noqa: ARG001
@@ -112,7 +128,7 @@ class Told:
         return [self.outputs.pop(0)]
 
 
-def output(stats: SchedulerStats, **events: object) -> StepOutput:
+def output(stats: SchedulerStats, **events: Any) -> StepOutput:
     return StepOutput(0, 1, "step", stats, events=StepEvents(**events))
 
 
@@ -147,6 +163,19 @@ def test_totals_are_counted_where_all_requests_are_seen(
     totals = told.stats.totals
     assert (totals.received, dict(totals.finished)) == (2, {"length": 1})
     assert totals.residue.requests == residue
+
+
+def test_what_an_engine_refuses_has_never_come() -> None:
+    """Front ends count it alone, as they do what they refuse themselves."""
+    refused = [Finished(1, 2, Rejected("invalid_grammar", "it is wrong"), 0)]
+    inner = Told(output(SchedulerStats(waiting=1), queued=QUEUED, finished=refused))
+
+    [told] = CountedEngine(inner).run_once(lambda _: None, 0)  # type: ignore[arg-type]
+
+    assert isinstance(told, StepOutput)
+    totals = told.stats.totals
+    assert (totals.received, dict(totals.finished)) == (1, {})
+    assert totals.residue.requests == 0
 
 
 def test_only_driven_engines_are_shared(
@@ -207,6 +236,8 @@ def test_it_is_replaced_after_its_death(toy: Path) -> None:
         status, _ = server.post("/v1/completions", {**BODY, "prompt": [9] * 7})
         wait_until(lambda: server.get("/health/ready")[0] == 200, "no new engine")
         later = server.post("/v1/completions", BODY)
+        residue = server.metric("hookline_conservation_residue", kind="requests")
 
     assert status >= 500
+    assert residue == 0
     assert later[0] == 200

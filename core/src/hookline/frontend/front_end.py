@@ -101,9 +101,10 @@ class FrontEnd:
         self.extension = extension
         self.router = extension.router if extension else EngineRouter(self.engines)
         self._look = extension.look if extension else None
-        observers = extension.observers if extension else observers
-        self.observers = observers
+        self.observers = observers = extension.observers if extension else observers
         self.inputs = InputProcessor(self.facts, tokenizer, config)
+        if is_foreign:
+            self.inputs.missing_processors = ()
         self._ids = count(first_id(client.index))
         self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
         self._ending = (

@@ -51,6 +51,7 @@ class InputProcessor:
     """Checks requests by a model's limits, and completes them; thread-safe.
 
     Attributes:
+        missing_processors: Usual ones that requests of Hookline's engine cannot have.
         text_bounds: How long a prompt's text may be.
     """
 
@@ -72,7 +73,7 @@ class InputProcessor:
             for name, section in facts.sections.items()
             if isinstance(section, PreparingFacts)
         }
-        self._missing_processors = usual_missing()
+        self.missing_processors = usual_missing()
         self.text_bounds = TextBounds.of(tokenizer, facts.model.max_model_len)
 
     # -- tokens --------------------------------------------------------------------
@@ -110,8 +111,8 @@ class InputProcessor:
             RequestError: The request cannot be served; the message has the reason.
         """
         params, token_ids = request.params, request.prompt_token_ids
-        if self._missing_processors:
-            refuse_what_needs(self._missing_processors, params)
+        if self.missing_processors:
+            refuse_what_needs(self.missing_processors, params)
         if request.sections or self._preparing:
             request = self._with_parts(request)
         if not token_ids:

@@ -104,7 +104,9 @@ def start_front_end(
         config=config.observers,
         sleep_policy=config.scheduler.sleep_policy,
         is_foreign=config.engine != OWN_ENGINE,
-        is_alone=connect is None,
+        # In a process of its own a driven engine is audited there, by all requests.
+        is_alone=connect is None
+        and (config.in_process or not is_driven(config.engine)),
         extend=_installed_extension(config),
     )
 

@@ -39,11 +39,7 @@ def find_cluster() -> object | None:
 
 
 def is_driven(engine: str) -> bool:
-    """Whether Hookline's processes drive an engine, so that front ends can share it.
-
-    Raises:
-        RegistryError: It is unknown, denied or broken.
-    """
+    """Whether Hookline's processes drive an engine, so that front ends can share it."""
     return engine == OWN_ENGINE or bool(find_hook(ENGINE, engine, "create_engine"))
 
 

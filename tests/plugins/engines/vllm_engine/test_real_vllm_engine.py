@@ -115,7 +115,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         tmp_path_factory.mktemp("hookline"),
         *(str(Path(VENV, "bin", "hookline")), "serve", "--engine", "vllm"),
         *("--model", MODEL, "--served-model-name", "tiny", "--port", "PORT"),
-        *("--engine-restart", "2", "--", *ARGUMENTS),
+        # vLLM compiles what it needs for log-probabilities at their first use.
+        *("--engine-restart", "2", "--step-timeout", "300", "--", *ARGUMENTS),
     ) as found:
         yield found
 

@@ -12,6 +12,7 @@ from hookline.engine.commands import EngineMessage
 from hookline.engine.engine_loop import Receive
 from hookline.engine_setup.building import DrivenEngine
 from hookline.events import ClockPair, StepEvents, StepOutput
+from hookline.request import FinishReason
 from hookline.stats.scheduler_stats import SchedulerStats
 
 
@@ -55,9 +56,13 @@ class CountedEngine:
                 self._open[tokens.request_id] += len(tokens.token_ids)
                 self._sampled += len(tokens.token_ids)
         for ended in events.finished:
-            if (tokens_of_it := self._open.pop(ended.request_id, None)) is not None:
-                self._finished[ended.reason] += 1
-                self._ended_tokens += tokens_of_it
+            if (tokens_of_it := self._open.pop(ended.request_id, None)) is None:
+                continue
+            if ended.reason is FinishReason.REJECTED:  # as if it had never come
+                self._received -= 1
+                continue
+            self._finished[ended.reason] += 1
+            self._ended_tokens += tokens_of_it
 
     def _audited(self, stats: SchedulerStats) -> SchedulerStats:
         """Returns a state with counted totals where it has none, else with residue."""

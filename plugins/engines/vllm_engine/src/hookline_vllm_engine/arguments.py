@@ -73,7 +73,9 @@ def refuse_own_options(config: EngineConfig) -> None:
 
 
 def _parsed(arguments: Sequence[str], vllm: Binding) -> Any:
-    class Parser(vllm.FlexibleArgumentParser):  # type: ignore[misc]
+    base: Any = vllm.FlexibleArgumentParser
+
+    class Parser(base):  # type: ignore[misc]
         def error(self, message: str) -> NoReturn:
             raise ConfigError(_FLAG, f"vLLM: {message}")
 
