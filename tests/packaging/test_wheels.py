@@ -46,6 +46,7 @@ PACKAGES = {
     "plugins/loggers/prometheus": {"hookline_prometheus"},
     "plugins/loggers/request_log": {"hookline_request_log"},
     "plugins/models/families": {"hookline_families"},
+    "plugins/models/hub": {"hookline_hub"},
     "plugins/models/pooling": {"hookline_pooling"},
     "plugins/models/quantized": {"hookline_quantized"},
     "plugins/parsers/chat_formats": {"hookline_chat_formats"},

@@ -226,6 +226,11 @@ def model_folder() -> Path | None:
 
 
 @hookspec(firstresult=True)
+def locate_model(context: EngineConfig) -> EngineConfig | None:
+    """Called before a start; returns the configuration with folders for its names."""
+
+
+@hookspec(firstresult=True)
 def train_draft(context: object) -> object | None:
     """Called by `train-draft` with a `TrainingContext`; returns a `TrainingReport`."""
 

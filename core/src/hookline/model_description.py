@@ -71,12 +71,13 @@ def find_folder(name: str) -> Path:
     Raises:
         ModelLoadError: The name is neither, or the folder is refused.
     """
+    folder = Path(name)
     try:
-        folder = cast("Path", hook_of(MODEL, name)())
+        if not (is_model := (folder / "config.json").is_file()):
+            folder = cast("Path", hook_of(MODEL, name)())
+            is_model = (folder / "config.json").is_file()
     except UnknownPluginError:
-        folder = Path(name)
-    try:
-        is_model = (folder / "config.json").is_file()
+        pass
     except OSError as error:
         raise ModelLoadError(name, f"cannot be read: {error.strerror}") from error
     if not is_model:
@@ -84,7 +85,7 @@ def find_folder(name: str) -> Path:
         raise ModelLoadError(
             name,
             f"not a folder with config.json, nor an installed model (installed: "
-            f"{known}); Hookline downloads nothing",
+            f"{known})",
         )
     if reason := folder_refusal(folder):
         raise ModelLoadError(name, reason)

@@ -33,6 +33,7 @@ from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import NO_SAMPLING, SamplingParams
 from hookline.step import SleepLevel
 from hookline.tokenizer import ChatMessage
+from hookline_description.locating import located
 from hookline_metrics import Family, Recorder
 from hookline_metrics.transfer_calls import TierReset, reset_command, tiers_of
 from hookline_offline.pooling_output import PoolingRequestOutput, pooling_output
@@ -64,7 +65,7 @@ class LLM:
         """Loads the model and the stat loggers.
 
         Args:
-            model: Path of a model folder, or name of an installed model.
+            model: Path of a model folder, name of an installed model, or id of a hub.
             collect_metrics: Whether to collect the metrics for `get_metrics`.
             **options: Any option of `hookline serve`, with underscores, such as
                 `dtype="float32"`, `max_model_len=512` or
@@ -94,6 +95,7 @@ class LLM:
     def _start(self, config: EngineConfig, *, collect_metrics: bool) -> None:
         if config.server_option:
             raise ConfigError(config.server_option, "is for servers")
+        config = located(config)
         self._recorder = _load_recorder(config) if collect_metrics else None
         self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()

@@ -55,13 +55,13 @@ class ModelConfig:
     """
 
     model: str = option(
-        "Path of a model folder (with config.json), or name of an installed model.",
+        "Model folder (with config.json), installed model, or id of a hub (org/name).",
         default="demo",
     )
     served_model_name: str | None = option(
         "Model name used in the API and in metrics.",
         default=None,
-        shown_default="the model's folder name",
+        shown_default="the model's folder name, or its id",
     )
     tokenizer: str | None = option(
         "Path of a folder with a tokenizer.",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # which has sections
 _SECTIONS = {
     "background-compiling": "serve-while-compiling",
     "cluster": "autoscale data-parallel- load-balancing ray-address",
+    "hub": "download-dir offline revision",
     "kv-events": "kv-events-config",
     "metrics": "exclude-metrics histogram-buckets include-metrics max-tenants metrics- "
     "show-hidden-metrics- tenant",

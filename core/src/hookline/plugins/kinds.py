@@ -87,6 +87,12 @@ COMMAND = PluginKind(
 MODEL = PluginKind(
     name="model", group="hookline.models", hook="model_folder", bare="provider"
 )
+MODEL_SOURCE = PluginKind(
+    name="model_source",
+    group="hookline.model_sources",
+    hook="locate_model",
+    bare="factory",
+)
 
 KINDS = (
     LOGGER,
@@ -110,4 +116,5 @@ KINDS = (
     CONFIG_SECTION,
     COMMAND,
     MODEL,
+    MODEL_SOURCE,
 )

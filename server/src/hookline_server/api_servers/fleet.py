@@ -53,12 +53,14 @@ class Engines:
     """What the fleet needs of the owner of the engines.
 
     Attributes:
+        config: Their configuration, as they were started.
         invite: Lets a process attach as the client of an index.
         force_detach: Ends the requests of a client that has ended.
         overrun: Returns the clients that were too slow and get nothing any more.
         observer: The loggers; None if there are none.
     """
 
+    config: EngineConfig
     invite: Callable[[int], AttachInfo]
     force_detach: Callable[[int], None]
     overrun: Callable[[], frozenset[int]]
@@ -90,7 +92,6 @@ class Fleet:
 
     def __init__(
         self,
-        config: EngineConfig,
         settings: ServerSettings,
         listening: Listening,
         began: float,
@@ -98,12 +99,10 @@ class Fleet:
         """Starts the processes, which import what they need meanwhile.
 
         Args:
-            config: The engines' configuration.
             settings: The settings of the whole server.
             listening: Its sockets.
             began: When the command began, on the machine's monotonic clock in seconds.
         """
-        self._config = engine_share(config, settings.api_server_count)
         self._settings = server_share(settings)
         self._listening = listening
         self._began = began
@@ -267,7 +266,7 @@ class Fleet:
         return Welcome(
             place=place.number,
             places=self._size,
-            config=self._config,
+            config=engine_share(engines.config, self._size),
             settings=self._settings,
             invitation=engines.invite(place.client_index),
             observer=engines.observer,

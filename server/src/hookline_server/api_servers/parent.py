@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from hookline.config import EngineConfig
 from hookline.pages import Routes
 from hookline_server.api_servers.fleet import Engines, Fleet
 from hookline_server.api_servers.shared_state import SharedState
@@ -34,7 +33,6 @@ class Parent:
 
     Attributes:
         listening: The sockets on which all API servers accept.
-        config: The engines' configuration.
         settings: The servers' settings.
         start_owner: Starts the engines.
         say: Shows the banner.
@@ -43,7 +41,6 @@ class Parent:
     """
 
     listening: Listening
-    config: EngineConfig
     settings: ServerSettings
     start_owner: StartOwner
     say: Callable[[str], None]
@@ -70,7 +67,7 @@ class Parent:
             owned.append(await self.start_owner())
             return owned[0][0]
 
-        fleet = Fleet(self.config, self.settings, self.listening, self.began)
+        fleet = Fleet(self.settings, self.listening, self.began)
         try:
             strangers = key_ring(self.settings)  # whose limits it takes away
             loading = loading_apps(self.listening, self.settings, strangers)

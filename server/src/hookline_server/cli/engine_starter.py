@@ -6,6 +6,7 @@ from typing import cast
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
+from hookline_description.locating import located
 from hookline_server.api_servers.fleet import Engines
 from hookline_server.api_servers.parent import StartOwner
 from hookline_server.engine import ServingEngine
@@ -19,9 +20,10 @@ def engine_starter(config: EngineConfig, log: ServerLog) -> StartEngine:
     """Returns what starts the engine, once there is an event loop."""
 
     async def start() -> ServingEngine:
-        # In a thread, so that the server answers while the imports run.
+        # In a thread, so that the server answers meanwhile; so do the imports.
+        found = await asyncio.to_thread(located, config)
         module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
-        engine = cast("ServingEngine", await module.start_engine(config))
+        engine = cast("ServingEngine", await module.start_engine(found))
         engine.report(log.stats)
         log.feed(_wanted_records(engine))
         return engine
@@ -49,11 +51,13 @@ def owner_starter(config: EngineConfig, log: ServerLog) -> StartOwner:
     require_cluster(option)
 
     async def start() -> tuple[ServingEngine, Engines]:
+        found = await asyncio.to_thread(located, config)
         module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
-        engine, shared, observers = await module.start_owner(config)
+        engine, shared, observers = await module.start_owner(found)
         engine.report(log.stats)
         log.feed(_wanted_records(engine))
         engines = Engines(
+            config=found,
             invite=shared.attach_info,
             force_detach=shared.force_detach,
             overrun=lambda: frozenset(shared.overrun_clients),

@@ -9,6 +9,7 @@ import hookline
 from hookline.config import EngineConfig
 from hookline.sampling_params import SamplingParams
 from hookline_bench.random_prompts import Prompt
+from hookline_description.locating import located
 from hookline_kernels.runtime.kv_cache_prefaulter import wait_until_prefaulted
 from hookline_server.cli.options.arguments import (
     Arguments,
@@ -39,7 +40,7 @@ def read_offline(
         [_respelt(word, aliases) for word in argv],
         default_loggers=(),
     )
-    config = engine_config(arguments, in_process=True)
+    config = located(engine_config(arguments, in_process=True))
     return arguments.make("bench", kind), config, arguments
 
 

@@ -5,6 +5,7 @@ import time
 from hookline.config import EngineConfig, Kernels
 from hookline_background_compiling.compiler_process import CompilerProcess
 from hookline_background_compiling.messages import CompilationRefused, KernelCompiled
+from hookline_description.locating import located
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.engine import engine_options
@@ -20,7 +21,7 @@ def run(argv: list[str]) -> int:
         argv,
         default_loggers=(),
     )
-    config = engine_config(arguments, in_process=True)
+    config = located(engine_config(arguments, in_process=True))
     if config.executor.kernels is Kernels.TORCH:
         raise UsageError("--kernels torch has nothing to compile")
     compiler = CompilerProcess(config, is_background=False)

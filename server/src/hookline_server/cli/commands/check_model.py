@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hookline_description.locating import located
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.option import JSON, Kind, Option
@@ -50,7 +51,7 @@ def run(argv: list[str]) -> int:
     )
     from hookline_models.checking.checking import check_model  # noqa: PLC0415 - torch
 
-    config = engine_config(arguments, in_process=True)
+    config = located(engine_config(arguments, in_process=True))
     reads_weights = "run.no_weights" not in arguments.given
     report = check_model(config, reads_weights=reads_weights)
     if "run.json" in arguments.given:

@@ -8,6 +8,7 @@ from contextlib import closing
 
 from aiohttp import web
 
+from hookline_description.locating import located
 from hookline_kernels.runtime.gc_freeze import freeze_gc
 from hookline_server.api_servers.parent import Parent
 from hookline_server.auth.exposure import warn_if_open
@@ -51,7 +52,7 @@ def run(argv: list[str]) -> int:
     settings = arguments.make("server", ServerSettings)
     if HEADLESS.target in arguments.given:
         with closing(set_up_log(settings.log_level, settings.log_format)):
-            return run_headless(config, settings)
+            return run_headless(located(config), settings)
     choose_parsers(settings.replies)  # mistakes are found before the model loads
     listening = _listening(settings)
     release_in_forked_children(listening.all)
@@ -79,7 +80,6 @@ def run(argv: list[str]) -> int:
         else:
             parent = Parent(
                 listening=listening,
-                config=config,
                 settings=settings,
                 start_owner=owner_starter(config, log),
                 say=say,

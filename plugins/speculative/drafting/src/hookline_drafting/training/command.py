@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import replace
 
+from hookline_description.locating import located
 from hookline_drafting.contexts import TrainingReport
 from hookline_drafting.training.session import train_draft
 from hookline_drafting.training.settings import TrainingSettings
@@ -24,7 +25,7 @@ def run(argv: list[str]) -> int:
         argv,
         default_loggers=(),
     )
-    config = engine_config(arguments, in_process=True)
+    config = located(engine_config(arguments, in_process=True))
     settings = arguments.make("training", TrainingSettings)
     started = time.monotonic()
 

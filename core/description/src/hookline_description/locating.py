@@ -1,0 +1,45 @@
+"""Turns names that only a model source knows into folders, once, before a start."""
+
+from pathlib import Path
+from typing import cast
+
+from hookline.config.engine import EngineConfig
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import MODEL, MODEL_SOURCE
+from hookline_registry import installed
+
+
+def located(config: EngineConfig) -> EngineConfig:
+    """Returns the configuration with folders in place of names of other machines.
+
+    Who starts engines calls it, so that neither they nor other processes of theirs
+    look anything up. It may take as long as a download.
+
+    Raises:
+        ConfigError: A source is broken, or an option does not fit.
+        ModelLoadError: A source knows the name and cannot provide the model.
+    """
+    if all(map(is_here, model_names(config))):
+        return config
+    for source in installed(MODEL_SOURCE.group):
+        found = call_plugin(MODEL_SOURCE, source.name, config, option="model")
+        if found is not None:
+            return cast("EngineConfig", found)
+    return config
+
+
+def model_names(config: EngineConfig) -> list[str]:
+    """Returns the names of models in a configuration: its own and those that help."""
+    draft = (config.speculative or {}).get("model")
+    names = (config.model.model, config.model.tokenizer, draft)
+    return [each for each in names if isinstance(each, str) and each]
+
+
+def is_here(name: str) -> bool:
+    """Whether a name is that of a model's folder, or of an installed model."""
+    try:
+        if (Path(name) / "config.json").is_file():
+            return True
+    except OSError:  # which says later what is wrong
+        return True
+    return any(each.name == name for each in installed(MODEL.group))

@@ -1,0 +1,1 @@
+"""Models of a hub: found in the Hugging Face cache, or downloaded into it."""

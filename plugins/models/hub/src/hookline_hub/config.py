@@ -1,0 +1,38 @@
+"""Options of models that a hub has; importing them is cheap."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hookline.config.options import check_options, option
+from hookline.config.sections import ConfigSection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubConfig(ConfigSection):
+    """Where models of a hub come from."""
+
+    key: ClassVar[str] = "hub"
+    group: ClassVar[str] = "model hub"
+    is_of_machine: ClassVar[bool] = True
+
+    revision: str | None = option(
+        "Branch, tag or commit of a model of a hub; org/name@REVISION means the same.",
+        default=None,
+        metavar="REVISION",
+        shown_default="main",
+    )
+    download_dir: str | None = option(
+        "Folder that has downloaded models and gets new ones, laid out as the Hugging "
+        "Face cache.",
+        default=None,
+        metavar="FOLDER",
+        shown_default="HF_HUB_CACHE, else hub in HF_HOME",
+    )
+    offline: bool = option(
+        "Never ask a hub: only use what is on this machine.",
+        default=False,
+        shown_default="HF_HUB_OFFLINE",
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
