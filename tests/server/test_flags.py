@@ -34,7 +34,7 @@ ENGINE = """
     include-metrics exclude-metrics metrics-label show-hidden-metrics-for-version config
     record record-max-bytes flight-recorder-bytes flight-recorder-content
     flight-recorder-keep stall-seconds sleep-policy step-timeout on-engine-stall
-    engine-restart observer-process
+    engine-restart observer-process revision download-dir offline
 """
 
 COMMANDS = {

@@ -40,7 +40,8 @@ _WAYS = """\
 - Preempted requests are recomputed, never swapped.
 - Dashboards of `vllm:` show prompt tokens by source instead of their sum; names that
   vLLM has replaced are hidden.
-- Models are folders or installed: nothing is downloaded. `LLM` keeps its engine in
+- A model that the Hugging Face cache has is used without asking the hub for a newer
+  one, which `hookline models pull` does. `LLM` keeps its engine in
   its process unless `in_process=False`.
 - Prefix hashes are SHA-256 or BLAKE2b: for Python's `hash` collisions can be made.
 - An engine process has one loop, without threads for input and output. Engines that

@@ -64,7 +64,7 @@ class ModelConfig:
         shown_default="the model's folder name, or its id",
     )
     tokenizer: str | None = option(
-        "Path of a folder with a tokenizer.",
+        "Folder with a tokenizer, or id of a hub.",
         default=None,
         metavar="FOLDER",
         shown_default="the model's",

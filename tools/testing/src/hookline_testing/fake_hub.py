@@ -20,6 +20,7 @@ COMMIT = "c0ffee" + 34 * "0"
 _API = re.compile(r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?")
 _FILE = re.compile(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
 _BLOB = re.compile(r"/cdn/([0-9a-f]+)")
+_AGENTS = "/api/agent-harnesses"
 _LARGE = ".safetensors"
 
 
@@ -159,6 +160,9 @@ class _Handler(BaseHTTPRequestHandler):
         assert isinstance(self.server, ThreadingHTTPServer)
         begin = int((self.headers["Range"] or "bytes=0-")[6:].partition("-")[0])
         token = self.headers["Authorization"]
+        if path == _AGENTS:  # which the library asks at times, for its user agent
+            self._answer(404)
+            return
         self.hub.asked.append(Asked(self.server.server_port, path, token, begin))
         if (match := _API.fullmatch(path)) is not None:
             self._information(*match.groups(), token)

@@ -97,8 +97,9 @@ def storages(cache: Path) -> Iterator[Storage]:
     """Yields the models that a cache has something of."""
     for each in sorted(cache.glob(f"{_PREFIX}*--*")):
         repo = each.name.removeprefix(_PREFIX).replace("--", "/", 1)
-        if each.is_dir() and HubName.parse(repo) is not None:
-            yield Storage(cache, repo)
+        storage = Storage(cache, repo)
+        if HubName.parse(repo) is not None and storage.size():
+            yield storage
 
 
 def storage_at(folder: Path) -> Storage | None:

@@ -23,6 +23,9 @@ _OPTIONS = {
     "kv-cache-dtype",
     "block-size",
     "max-num-seqs",
+    "revision",
+    "download-dir",
+    "offline",
 }
 """The engine's options that change what is said."""
 _NO_WEIGHTS = Option(

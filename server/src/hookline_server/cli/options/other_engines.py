@@ -54,7 +54,6 @@ ADVICE: Mapping[str, str] = {
     "random-seed": "use --seed",
     "reasoning-config": "use --logits-processor thinking_budget",
     "reasoning-parser-plugin": _PARSER,
-    "revision": "nothing is downloaded; --model names a folder",
     "root-path": "set the path in the proxy in front",
     "schedule-conservativeness": "use --scheduling-policy and --max-num-queued-reqs",
     "schedule-policy": "use --scheduling-policy",
