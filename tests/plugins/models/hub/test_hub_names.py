@@ -14,7 +14,7 @@ from hookline_hub.names import HubName
 from hookline_hub.needed import needed
 from hookline_server.cli import main
 from hookline_testing.fake_hub import COMMIT, FakeHub
-from tests.plugins.models.hub.hub_models import (
+from hookline_testing.hub_models import (
     NAME,
     pull_tiny,
     serve_tiny,
@@ -94,7 +94,9 @@ def test_a_folder_of_the_cache_is_its_snapshot(hub: FakeHub, cache: Path) -> Non
     serve_tiny(hub)
     pull_tiny(hub, cache)
 
-    config = located(EngineConfig.from_options(model=str(snapshot_in(cache).parents[1])))
+    config = located(
+        EngineConfig.from_options(model=str(snapshot_in(cache).parents[1]))
+    )
 
     assert config.model.model == str(snapshot_in(cache))
     assert config.model.served_name == NAME.repo
@@ -105,7 +107,7 @@ def test_offline_only_the_cache_is_used(
 ) -> None:
     """Without a whole copy it is one sentence; HF_HUB_OFFLINE means the same."""
     serve_tiny(hub)
-    with pytest.raises(ModelLoadError, match="is not whole in .*no hub is asked"):
+    with pytest.raises(ModelLoadError, match=r"is not whole in .*no hub is asked"):
         located(config_of(NAME.repo, cache, offline=True))
     with monkeypatch.context() as patch:
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)

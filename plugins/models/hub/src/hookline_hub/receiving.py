@@ -77,8 +77,7 @@ class Receiver:
         try:
             with _Part(part, self.stop) as target:
                 self._fill(file, target)
-            if digest_of(part, file) != file.digest:
-                raise WrongContentError("its checksum differs from the hub's")
+            _check_digest(part, file)
         except WrongContentError:
             part.unlink(missing_ok=True)
             raise
@@ -97,7 +96,7 @@ class Receiver:
                     raise
                 wait = min(2.0 ** (cuts - 1), _LONGEST_PAUSE)
                 logger.warning(
-                    "%s: %s: the connection was cut after %d of %d bytes (%s): going on",
+                    "%s: %s: cut after %d of %d bytes (%s): going on",
                     self.name,
                     file.path,
                     target.tell(),
@@ -162,8 +161,12 @@ class _Part(io.FileIO):
         return len(data)
 
 
-def digest_of(path: Path, file: RemoteFile) -> str:
-    """Returns the checksum of a file on this machine, of the kind that the hub gave."""
+def _check_digest(path: Path, file: RemoteFile) -> None:
+    """Compares the checksum of what was received with the hub's.
+
+    Raises:
+        WrongContentError: They differ.
+    """
     if len(file.digest) == _SHA256_DIGITS:
         digest = hashlib.sha256()
     else:
@@ -172,4 +175,5 @@ def digest_of(path: Path, file: RemoteFile) -> str:
     with path.open("rb") as source:
         while chunk := source.read(_CHUNK):
             digest.update(chunk)
-    return digest.hexdigest()
+    if digest.hexdigest() != file.digest:
+        raise WrongContentError("its checksum differs from the hub's")

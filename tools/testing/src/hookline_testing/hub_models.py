@@ -1,6 +1,6 @@
 """A model that a fake hub has, and where it goes."""
 
-import random
+import hashlib
 from pathlib import Path
 
 from hookline_hub.names import HubName
@@ -8,7 +8,7 @@ from hookline_hub.pulling import pull
 from hookline_testing.fake_hub import COMMIT, FakeHub, FakeRepo
 
 NAME = HubName("maker/tiny")
-WEIGHTS = random.Random(0).randbytes(3 * 2**20 + 77)
+WEIGHTS = hashlib.shake_128(b"tiny").digest(3 * 2**20 + 77)
 FILES = {
     "config.json": b'{"model_type": "llama"}',
     "generation_config.json": b'{"temperature": 0.6}',
@@ -41,7 +41,7 @@ def serve_tiny(hub: FakeHub, **changes: object) -> FakeRepo:
 
 def pull_tiny(hub: FakeHub, cache: Path, name: HubName = NAME) -> Path:
     """Downloads it, without pauses."""
-    return pull(name, cache, endpoint=hub.url, pause=lambda seconds: None)
+    return pull(name, cache, endpoint=hub.url, pause=lambda _: None)
 
 
 def snapshot_in(cache: Path) -> Path:
