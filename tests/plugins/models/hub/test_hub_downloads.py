@@ -275,6 +275,17 @@ def test_a_hub_that_is_not_there_is_one_sentence(hub: FakeHub, cache: Path) -> N
         pull(NAME, cache, endpoint="http://127.0.0.1:9")
 
 
+def test_what_is_no_hub_is_one_sentence(hub: FakeHub, cache: Path) -> None:
+    """A proxy's page, or a path that leads out of the folder, is not believed."""
+    repo = serve_tiny(hub)
+    repo.commits = {"main": "../../elsewhere"}
+
+    with refused("does not answer as a hub does"):
+        pull_tiny(hub, cache)
+
+    assert not cache.exists()
+
+
 def test_the_disk_is_looked_at_first(
     hub: FakeHub, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
