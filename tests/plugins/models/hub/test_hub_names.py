@@ -195,17 +195,15 @@ def test_a_line_of_progress_has_sizes_share_and_speed() -> None:
 @pytest.mark.slow
 def test_a_server_serves_a_model_of_a_hub(hub: FakeHub, cache: Path) -> None:
     """One process downloads it for all, while the server says that it is loading."""
-    folder = demo_folder()
-    files = {
-        each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()
-    }
-    hub.repos["maker/demo"] = FakeRepo(files)
+    files = [each for each in demo_folder().iterdir() if each.is_file()]
+    hub.repos["maker/demo"] = FakeRepo({each.name: each.read_bytes() for each in files})
     go_on = threading.Event()
     hub.fail("model.safetensors", Fault(sends=1_000_000, waits=go_on))
     environment = {
         "HF_ENDPOINT": hub.url,
         "HF_HUB_OFFLINE": "0",
         "HF_HUB_CACHE": str(cache),
+        "HF_HUB_DOWNLOAD_TIMEOUT": "120",
     }
     options = ("--port=0", "--api-server-count=2", "--max-model-len=128")
     with serving(
