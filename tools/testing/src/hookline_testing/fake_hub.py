@@ -10,7 +10,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -166,9 +166,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.hub.asked.append(Asked(self.server.server_port, path, token, begin))
         if (match := _API.fullmatch(path)) is not None:
-            self._information(*match.groups(), token)
+            self._information(match[1], match[2], token)
         elif (match := _FILE.fullmatch(path)) is not None:
-            self._file(*match.groups(), token, begin)
+            self._file(match[1], match[2], match[3], token, begin)
         elif (match := _BLOB.fullmatch(path)) is not None:
             self._blob(match[1], begin)
         else:
@@ -255,14 +255,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if fault is None or fault.sends is None:
-            self.wfile.write(body)
-            return
+        with suppress(ConnectionError):  # who asked may have gone
+            self._write(body, fault or Fault())
+
+    def _write(self, body: bytes, fault: Fault) -> None:
         self.wfile.write(body[: fault.sends])
         if fault.waits is not None:
             fault.waits.wait()
             self.wfile.write(body[fault.sends :])
-        else:
+        elif fault.sends is not None:
             self.close_connection = True
 
     def _fails(self, name: str) -> bool:

@@ -32,9 +32,9 @@ WANTED = {
 }
 
 
-def serve_tiny(hub: FakeHub, **changes: object) -> FakeRepo:
+def serve_tiny(hub: FakeHub, token: str | None = None) -> FakeRepo:
     """Has the hub offer the model."""
-    repo = FakeRepo({**FILES}, **changes)  # type: ignore[arg-type] - a test's
+    repo = FakeRepo({**FILES}, token=token)
     hub.repos[NAME.repo] = repo
     return repo
 

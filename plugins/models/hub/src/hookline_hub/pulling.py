@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from filelock import Timeout
-from huggingface_hub.utils import WeakFileLock
+from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
 from hookline.exceptions import ModelLoadError
 from hookline_hub.cache import CONFIG, Storage, is_whole
