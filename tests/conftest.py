@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # they import torch, and not all tests do
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
+os.environ["HF_HUB_OFFLINE"] = "1"  # tests of downloads have a hub of their own
 os.environ.setdefault(
     "HOOKLINE_EMULATE_AMX",
     f"missing:{Path(__file__).parents[1]}"

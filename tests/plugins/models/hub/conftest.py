@@ -11,7 +11,9 @@ from hookline_testing.fake_hub import FakeHub, fake_hub
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
     """A hub, which is the one that is asked."""
-    monkeypatch.delenv("HF_TOKEN", raising=False)
+    for name in ("HF_TOKEN", "HF_HUB_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "no"))
     with fake_hub() as made:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", made.url)

@@ -21,8 +21,7 @@ from hookline_hub.names import HubName
 from hookline_hub.pulling import pull
 from hookline_hub.receiving import _Part
 from hookline_testing.fake_hub import COMMIT, FakeHub, Fault
-from hookline_testing.waiting import wait_until
-from tests.plugins.models.hub.hub_models import (
+from hookline_testing.hub_models import (
     FILES,
     NAME,
     WANTED,
@@ -32,8 +31,10 @@ from tests.plugins.models.hub.hub_models import (
     serve_tiny,
     snapshot_in,
 )
+from hookline_testing.waiting import wait_until
 
 LARGE = "model.safetensors"
+TOKEN = "hf_secret"  # noqa: S105 - of nobody
 DIGEST = hashlib.sha256(WEIGHTS).hexdigest()
 
 
@@ -92,17 +93,17 @@ def test_the_token_stays_with_the_hub(
     hub: FakeHub, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A redirect to another origin is followed without it; a private model needs it."""
-    serve_tiny(hub, token="hf_secret")
+    serve_tiny(hub, token=TOKEN)
     with refused("is public (no HF_TOKEN)"):
         pull_tiny(hub, cache)
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
     hub.asked.clear()
 
     pull_tiny(hub, cache)
 
     assert_whole(cache)
     sent = {each.token for each in hub.asked if each.port != hub.other_port}
-    assert sent == {"Bearer hf_secret"}
+    assert sent == {f"Bearer {TOKEN}"}
     assert {each.token for each in hub.asked if each.port == hub.other_port} == {None}
 
 
@@ -193,7 +194,7 @@ WRONG = {
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_wrong_content_is_not_kept(hub: FakeHub, cache: Path, kind: str) -> None:
-    """A wrong length or checksum, twice: a sentence, nothing kept, a later try works."""
+    """A wrong length or checksum, twice, ends the try; a later one works."""
     serve_tiny(hub)
     hub.fail(LARGE, *[Fault(body=WRONG[kind])] * 4)
 
@@ -267,10 +268,22 @@ def test_a_refusal_is_one_sentence(hub: FakeHub, cache: Path, kind: str) -> None
     assert not list(cache.glob("*/snapshots"))
 
 
-def test_a_hub_that_is_not_there_is_one_sentence(cache: Path) -> None:
+def test_a_hub_that_is_not_there_is_one_sentence(hub: FakeHub, cache: Path) -> None:
     """Nobody listens on the port."""
+    del hub  # which only says that others may be asked
     with refused("cannot be reached"):
         pull(NAME, cache, endpoint="http://127.0.0.1:9")
+
+
+def test_what_is_no_hub_is_one_sentence(hub: FakeHub, cache: Path) -> None:
+    """A proxy's page, or a path that leads out of the folder, is not believed."""
+    repo = serve_tiny(hub)
+    repo.commits = {"main": "../../elsewhere"}
+
+    with refused("does not answer as a hub does"):
+        pull_tiny(hub, cache)
+
+    assert not cache.exists()
 
 
 def test_the_disk_is_looked_at_first(
@@ -294,10 +307,10 @@ def test_a_disk_that_fills_up_is_one_sentence(
     serve_tiny(hub)
     write = _Part.write
 
-    def write_some(part: _Part, data: bytes) -> int:
-        if part.tell() > 1_000_000:
+    def write_some(part: _Part, data: bytes) -> None:
+        if part.size > 1_000_000:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return write(part, data)
+        write(part, data)
 
     with monkeypatch.context() as patch, refused("is full"):
         patch.setattr(_Part, "write", write_some)
@@ -346,9 +359,7 @@ def test_two_servers_download_once(hub: FakeHub, cache: Path) -> None:
     assert hub.begins(LARGE) == [0]
 
 
-def test_a_newer_commit_does_not_disturb_the_old_one(
-    hub: FakeHub, cache: Path
-) -> None:
+def test_a_newer_commit_does_not_disturb_the_old_one(hub: FakeHub, cache: Path) -> None:
     """Both are whole, and what they share is not downloaded again."""
     repo = serve_tiny(hub)
     pull_tiny(hub, cache)

@@ -1,7 +1,9 @@
 """Names of models: a folder, an installed model, the cache, a hub, in this order."""
 
+import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,14 +14,16 @@ from hookline_demo_model import folder as demo_folder
 from hookline_description.locating import located
 from hookline_hub.names import HubName
 from hookline_hub.needed import needed
+from hookline_hub.progress import line
 from hookline_server.cli import main
-from hookline_testing.fake_hub import COMMIT, FakeHub
-from tests.plugins.models.hub.hub_models import (
+from hookline_testing.fake_hub import COMMIT, FakeHub, FakeRepo, Fault
+from hookline_testing.hub_models import (
     NAME,
     pull_tiny,
     serve_tiny,
     snapshot_in,
 )
+from hookline_testing.server_process import serving
 
 
 def config_of(model: str, cache: Path, **options: object) -> EngineConfig:
@@ -94,7 +98,9 @@ def test_a_folder_of_the_cache_is_its_snapshot(hub: FakeHub, cache: Path) -> Non
     serve_tiny(hub)
     pull_tiny(hub, cache)
 
-    config = located(EngineConfig.from_options(model=str(snapshot_in(cache).parents[1])))
+    config = located(
+        EngineConfig.from_options(model=str(snapshot_in(cache).parents[1]))
+    )
 
     assert config.model.model == str(snapshot_in(cache))
     assert config.model.served_name == NAME.repo
@@ -105,7 +111,7 @@ def test_offline_only_the_cache_is_used(
 ) -> None:
     """Without a whole copy it is one sentence; HF_HUB_OFFLINE means the same."""
     serve_tiny(hub)
-    with pytest.raises(ModelLoadError, match="is not whole in .*no hub is asked"):
+    with pytest.raises(ModelLoadError, match=r"is not whole in .*no hub is asked"):
         located(config_of(NAME.repo, cache, offline=True))
     with monkeypatch.context() as patch:
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -177,6 +183,46 @@ def test_models_are_pulled_listed_and_removed(
     assert removed == "removed maker/tiny, 3.1 MB\n"
     assert "has no maker/tiny" in capsys.readouterr().err
     assert [each.name for each in cache.iterdir()] == [".locks"]
+
+
+def test_a_line_of_progress_has_sizes_share_and_speed() -> None:
+    """It is what a terminal and the log show."""
+    shown = line("org/name", 1_503_300_000, 312_000_000, 45_200_000)
+
+    assert shown == "downloading org/name: 312.0 MB of 1.5 GB (20 %), 45.2 MB/s"
+
+
+@pytest.mark.slow
+def test_a_server_serves_a_model_of_a_hub(hub: FakeHub, cache: Path) -> None:
+    """One process downloads it for all, while the server says that it is loading."""
+    files = [each for each in demo_folder().iterdir() if each.is_file()]
+    hub.repos["maker/demo"] = FakeRepo({each.name: each.read_bytes() for each in files})
+    go_on = threading.Event()
+    hub.fail("model.safetensors", Fault(sends=1_000_000, waits=go_on))
+    environment = {
+        "HF_ENDPOINT": hub.url,
+        "HF_HUB_OFFLINE": "0",
+        "HF_HUB_CACHE": str(cache),
+        "HF_HUB_DOWNLOAD_TIMEOUT": "120",
+    }
+    options = ("--port=0", "--api-server-count=2", "--max-model-len=128")
+    with serving(
+        "maker/demo",
+        *options,
+        environment=environment,
+        is_awaited=False,
+        is_forked=False,
+    ) as server:
+        server.wait_until_listening()
+        loading, text = server.get("/v1/models")
+        go_on.set()
+        server.wait_until_ready()
+        asked = [each.path for each in hub.asked]
+        models = json.loads(server.get("/v1/models")[1])["data"]
+
+    assert (loading, "is loading" in text) == (503, True)
+    assert [each["id"] for each in models] == ["maker/demo"]
+    assert len(asked) == len(set(asked))
 
 
 @pytest.mark.slow

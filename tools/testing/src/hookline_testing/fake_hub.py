@@ -10,7 +10,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -125,7 +125,8 @@ class FakeHub:
         )
         return [each.begin for each in self.asked if each.path.endswith(digest)]
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Ends both servers."""
         for each in (self._hub, self._other):
             each.shutdown()
             each.server_close()
@@ -138,7 +139,7 @@ def fake_hub() -> Iterator[FakeHub]:
     try:
         yield hub
     finally:
-        hub._close()
+        hub.close()
 
 
 def _server(hub: FakeHub) -> ThreadingHTTPServer:
@@ -165,20 +166,20 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.hub.asked.append(Asked(self.server.server_port, path, token, begin))
         if (match := _API.fullmatch(path)) is not None:
-            self._information(*match.groups(), token)
+            self._information(match[1], match[2], token)
         elif (match := _FILE.fullmatch(path)) is not None:
-            self._file(*match.groups(), token, begin)
+            self._file(match[1], match[2], match[3], token, begin)
         elif (match := _BLOB.fullmatch(path)) is not None:
             self._blob(match[1], begin)
         else:
             self._answer(404)
 
-    do_HEAD = do_GET
-
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - theirs
         """Stays silent."""
 
-    def _information(self, repo_id: str, revision: str | None, token: str | None) -> None:
+    def _information(
+        self, repo_id: str, revision: str | None, token: str | None
+    ) -> None:
         if self._fails(repo_id):
             return
         if (repo := self._repo(repo_id, token)) is None:
@@ -188,7 +189,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         siblings = [_sibling(*each) for each in repo.files.items()]
         told = {"id": repo_id, "sha": commit, "siblings": siblings}
-        self._answer(200, {"Content-Type": "application/json"}, json.dumps(told).encode())
+        self._answer(
+            200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+        )
 
     def _file(
         self, repo_id: str, revision: str, path: str, token: str | None, begin: int
@@ -204,8 +207,13 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"X-Repo-Commit": str(_commit(repo, revision))}
         if path.endswith(_LARGE):
             digest = hashlib.sha256(content).hexdigest()
-            headers |= {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content))}
-            self._answer(302, headers | {"Location": f"{self.hub.other_url}/cdn/{digest}"})
+            headers |= {
+                "X-Linked-Etag": f'"{digest}"',
+                "X-Linked-Size": str(len(content)),
+            }
+            self._answer(
+                302, headers | {"Location": f"{self.hub.other_url}/cdn/{digest}"}
+            )
             return
         self._send(path, content, begin, headers | {"ETag": f'"{_git_sha1(content)}"'})
 
@@ -231,8 +239,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         part = content[begin:]
         found = {"Content-Range": f"bytes {begin}-{len(content) - 1}/{len(content)}"}
-        self._answer(206 if begin else 200, {**headers, **(found if begin else {})}, part,
-                     fault)
+        self._answer(
+            206 if begin else 200, {**headers, **(found if begin else {})}, part, fault
+        )
 
     def _answer(
         self,
@@ -246,16 +255,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command == "HEAD":
-            return
-        if fault is None or fault.sends is None:
-            self.wfile.write(body)
-            return
+        with suppress(ConnectionError):  # who asked may have gone
+            self._write(body, fault or Fault())
+
+    def _write(self, body: bytes, fault: Fault) -> None:
         self.wfile.write(body[: fault.sends])
         if fault.waits is not None:
             fault.waits.wait()
             self.wfile.write(body[fault.sends :])
-        else:
+        elif fault.sends is not None:
             self.close_connection = True
 
     def _fails(self, name: str) -> bool:

@@ -1,6 +1,5 @@
 """The Hugging Face cache: where it is, and which models in it are whole."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,7 +114,7 @@ def is_whole(snapshot: Path, *, weights: bool) -> bool:
     """
     if not (snapshot / CONFIG).is_file():
         return False
-    if TOKENIZERS.isdisjoint(os.listdir(snapshot)):
+    if TOKENIZERS.isdisjoint(each.name for each in snapshot.iterdir()):
         return False
     if not weights:
         return True

@@ -16,20 +16,19 @@ class HubConfig(ConfigSection):
     is_of_machine: ClassVar[bool] = True
 
     revision: str | None = option(
-        "Branch, tag or commit of a model of a hub; org/name@REVISION means the same.",
+        "Branch, tag or commit of a model of a hub.",
         default=None,
         metavar="REVISION",
         shown_default="main",
     )
     download_dir: str | None = option(
-        "Folder that has downloaded models and gets new ones, laid out as the Hugging "
-        "Face cache.",
+        "Folder of downloaded models, laid out as the Hugging Face cache.",
         default=None,
         metavar="FOLDER",
-        shown_default="HF_HUB_CACHE, else hub in HF_HOME",
+        shown_default="HF_HUB_CACHE",
     )
     offline: bool = option(
-        "Never ask a hub: only use what is on this machine.",
+        "Ask no hub.",
         default=False,
         shown_default="HF_HUB_OFFLINE",
     )

@@ -6,25 +6,27 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from queue import SimpleQueue
 
 from filelock import Timeout
-from huggingface_hub.utils import WeakFileLock
+from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
 from hookline.exceptions import ModelLoadError
 from hookline_hub.cache import CONFIG, Storage, is_whole
 from hookline_hub.errors import one_sentence, size_text
 from hookline_hub.names import HubName
 from hookline_hub.progress import shown
-from hookline_hub.receiving import Receiver, StoppedError, WrongContentError
+from hookline_hub.receiving import Receiver, WrongContentError
 from hookline_hub.remote import Listing, Pause, RemoteFile, endpoint_url, read_listing
 
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 4
+_END_SECONDS = 1.0
 _PART = ".hookline.incomplete"
 _BRIEFLY_SECONDS = 0.05
 
@@ -129,19 +131,41 @@ class _Pulled:
         )
 
     def _receive_all(self, missing: Sequence[RemoteFile]) -> None:
-        """Receives several files at a time; the first that fails ends all."""
+        """Receives several files at a time; the first that fails ends all.
+
+        An interrupt does not wait for threads that wait for the hub.
+        """
         unique = {each.digest: each for each in missing}.values()
-        pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="hookline-hub")
-        done = [pool.submit(self._receive_one, each) for each in unique]
+        files, ended = deque(unique), SimpleQueue[BaseException | None]()
+        threads = [
+            threading.Thread(
+                target=self._work, args=(files, ended), name="hookline-hub", daemon=True
+            )
+            for _ in range(min(_AT_ONCE, len(unique)))
+        ]
+        for each in threads:
+            each.start()
         try:
-            wait(done, return_when=FIRST_EXCEPTION)
+            for _ in unique:
+                if (error := ended.get()) is not None:
+                    raise error
         finally:
             self._receiver.stop.set()
-            pool.shutdown(cancel_futures=True)
-        errors = [each.exception() for each in done if not each.cancelled()]
-        for error in errors:
-            if error is not None and not isinstance(error, StoppedError):
-                raise error
+            for each in threads:
+                each.join(_END_SECONDS / len(threads))
+
+    def _work(
+        self, files: deque[RemoteFile], ended: "SimpleQueue[BaseException | None]"
+    ) -> None:
+        with suppress(IndexError):
+            while not self._receiver.stop.is_set():
+                file = files.popleft()
+                try:
+                    self._receive_one(file)
+                except BaseException as error:  # noqa: BLE001 - raised by who waits
+                    ended.put(error)
+                    return
+                ended.put(None)
 
     def _receive_one(self, file: RemoteFile) -> None:
         part = self._part(file)
@@ -149,8 +173,8 @@ class _Pulled:
             self._receiver.receive(file, part)
         except WrongContentError as error:
             reason = (
-                f"{file.path} is not what {self._receiver.endpoint} announced: {error}, "
-                "twice; nothing of it was kept"
+                f"{file.path} is not what {self._receiver.endpoint} announced: "
+                f"{error}, twice; nothing of it was kept"
             )
             raise ModelLoadError(self._name, reason) from error
         part.replace(self._storage.blobs / file.digest)

@@ -5,18 +5,18 @@ Its session, headers, redirects and errors are used here.
 """
 
 import hashlib
-import io
 import logging
 import os
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx2
-from huggingface_hub import constants
+from huggingface_hub import constants, get_session, hf_raise_for_status
 from huggingface_hub.errors import HfHubHTTPError
-from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
+from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
 from hookline_hub.names import HubName
 from hookline_hub.remote import Pause, RemoteFile, patiently
@@ -75,10 +75,9 @@ class Receiver:
 
     def _receive(self, file: RemoteFile, part: Path) -> None:
         try:
-            with _Part(part, self.stop) as target:
+            with closing(_Part(part, self.stop)) as target:
                 self._fill(file, target)
-            if digest_of(part, file) != file.digest:
-                raise WrongContentError("its checksum differs from the hub's")
+            _check_digest(part, file)
         except WrongContentError:
             part.unlink(missing_ok=True)
             raise
@@ -86,21 +85,21 @@ class Receiver:
     def _fill(self, file: RemoteFile, target: "_Part") -> None:
         """Goes on where the connection was cut, as long as bytes arrive."""
         cuts = 0
-        while (have := target.seek(0, os.SEEK_END)) < file.size:
+        while (have := target.size) < file.size:
             try:
                 patiently(lambda: self._stream(file, target), self.pause)
             except httpx2.HTTPError as error:
                 if isinstance(error, HfHubHTTPError):
                     raise
-                cuts = 1 if target.tell() > have else cuts + 1
+                cuts = 1 if target.size > have else cuts + 1
                 if cuts == _CUTS:
                     raise
                 wait = min(2.0 ** (cuts - 1), _LONGEST_PAUSE)
                 logger.warning(
-                    "%s: %s: the connection was cut after %d of %d bytes (%s): going on",
+                    "%s: %s: cut after %d of %d bytes (%s): going on",
                     self.name,
                     file.path,
-                    target.tell(),
+                    target.size,
                     file.size,
                     error,
                 )
@@ -112,7 +111,7 @@ class Receiver:
         """Receives what one answer has."""
         if self.stop.is_set():
             raise StoppedError
-        have = target.seek(0, os.SEEK_END)
+        have = target.size
         path = f"{self.name.repo}/resolve/{self.commit}/{quote(file.path)}"
         # To another host, a redirect is followed without the token.
         headers = build_hf_headers(library_name="hookline")
@@ -129,26 +128,29 @@ class Receiver:
                 raise WrongContentError(f"it ends after {have} of {file.size} bytes")
             hf_raise_for_status(response)
             if response.status_code == _OK:
-                target.truncate(target.seek(0))
+                target.begin_again()
                 have = 0
             for chunk in response.iter_bytes(_CHUNK):
                 target.write(chunk)
-                if target.tell() > file.size:
+                if target.size > file.size:
                     return
-        if target.tell() == have:
+        if target.size == have:
             raise WrongContentError(f"it ends after {have} of {file.size} bytes")
 
 
-class _Part(io.FileIO):
+class _Part:
     """The part of a file that is there already; writing appends to it."""
 
     def __init__(self, path: Path, stop: threading.Event) -> None:
-        super().__init__(
-            os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+b"
-        )
+        self._file = path.open("ab", buffering=0)
         self._stop = stop
 
-    def write(self, data: bytes) -> int:  # type: ignore[override] - of bytes only
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def write(self, data: bytes) -> None:
         """Writes all of some bytes.
 
         Raises:
@@ -158,12 +160,23 @@ class _Part(io.FileIO):
             raise StoppedError
         rest = memoryview(data)
         while rest:
-            rest = rest[super().write(rest) :]
-        return len(data)
+            rest = rest[self._file.write(rest) or 0 :]
+
+    def begin_again(self) -> None:
+        """Drops all bytes."""
+        self._file.truncate(0)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
 
 
-def digest_of(path: Path, file: RemoteFile) -> str:
-    """Returns the checksum of a file on this machine, of the kind that the hub gave."""
+def _check_digest(path: Path, file: RemoteFile) -> None:
+    """Compares the checksum of what was received with the hub's.
+
+    Raises:
+        WrongContentError: They differ.
+    """
     if len(file.digest) == _SHA256_DIGITS:
         digest = hashlib.sha256()
     else:
@@ -172,4 +185,5 @@ def digest_of(path: Path, file: RemoteFile) -> str:
     with path.open("rb") as source:
         while chunk := source.read(_CHUNK):
             digest.update(chunk)
-    return digest.hexdigest()
+    if digest.hexdigest() != file.digest:
+        raise WrongContentError("its checksum differs from the hub's")

@@ -61,19 +61,9 @@ def find(
         ConfigError: The revision does not fit.
         ModelLoadError: The model cannot be had.
     """
-    path = Path(name)
-    if is_here(name):
+    if is_here(name) or (meant := _meant(name, options)) is None:
         return None
-    if path.is_dir():
-        storage = storage_at(path.absolute())
-        hub_name = storage and HubName.parse(storage.repo, options.revision)
-    else:
-        hub_name = HubName.parse(name, options.revision)
-        storage = hub_name and Storage(
-            cache_folder(options.download_dir), hub_name.repo
-        )
-    if storage is None or hub_name is None:
-        return None
+    hub_name, storage = meant
     if (folder := storage.whole(hub_name.revision, weights=weights)) is not None:
         logger.info(
             "%s is in the cache, at commit %s: `hookline models pull` asks for a newer",
@@ -88,6 +78,19 @@ def find(
     from hookline_hub.pulling import pull  # noqa: PLC0415 - it is slow
 
     return hub_name, pull(hub_name, storage.cache, weights=weights)
+
+
+def _meant(name: str, options: HubConfig) -> tuple[HubName, Storage] | None:
+    """Returns the model that a name means, and where the cache has it."""
+    path = Path(name)
+    if not path.is_dir():
+        if (typed := HubName.parse(name, options.revision)) is None:
+            return None
+        return typed, Storage(cache_folder(options.download_dir), typed.repo)
+    if (storage := storage_at(path.absolute())) is None:
+        return None
+    found = HubName.parse(storage.repo, options.revision)
+    return None if found is None else (found, storage)
 
 
 def _is_offline(options: HubConfig) -> bool:

@@ -1,4 +1,4 @@
-"""Model source `sample`: finds models by names that are neither folders nor installed."""
+"""Model source `sample`: finds models that are neither folders nor installed."""
 
 from dataclasses import replace
 
