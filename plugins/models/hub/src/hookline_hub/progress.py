@@ -4,6 +4,7 @@ import logging
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,8 @@ from hookline_hub.errors import size_text
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
+_LOOKS = 10
+"""Over which the speed is the mean."""
 _LOG_SECONDS = 10.0
 _CLEAR = "\r\033[K"
 
@@ -52,12 +55,13 @@ def line(name: str, total: int, now: int, per_second: float) -> str:
 def _watch(
     name: str, total: int, received: Callable[[], int], done: threading.Event
 ) -> None:
-    began = logged = time.monotonic()
-    first = received()
+    logged = time.monotonic()
+    seen = deque([(logged, received())], _LOOKS)
     has_terminal = sys.stderr.isatty()
     while not done.wait(_LOOK_SECONDS):
-        now, here = time.monotonic(), received()
-        text = line(name, total, here, (here - first) / (now - began))
+        (then, before), now, here = seen[0], time.monotonic(), received()
+        seen.append((now, here))
+        text = line(name, total, here, max(here - before, 0) / (now - then))
         if has_terminal:
             _draw(f"\r{text}\033[K")
         if now - logged >= _LOG_SECONDS:
