@@ -91,7 +91,7 @@ def test_the_page_has_what_the_json_has(
         "runs with       decoder, 3 layers, not tried",
         "context         256 tokens served; at most 256: max_position_embeddings 256",
         "(generation_config.json, config.json)",
-        "sampling        its makers recommend temperature 0.7",
+        "sampling        temperature 0.7 where requests are silent",
         "probably --tool-call-parser hermes",
         "probably --reasoning-parser qwen3 or deepseek_r1",
         "weights         not read",

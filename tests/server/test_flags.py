@@ -9,6 +9,7 @@ from hookline_server.cli import main
 ENGINE = """
     model served-model-name tokenizer dtype quantization load-format
     max-model-len seed runner convert pooler-config extension-config
+    generation-config override-generation-config engine-option engine-argument
     block-size num-kv-blocks kv-cache-memory kv-cache-dtype kv-cache-prefault
     gpu-memory-utilization enable-prefix-caching prefix-caching-hash-algo
     kv-cache-metrics kv-cache-metrics-sample max-num-seqs max-num-queued-reqs
