@@ -9,6 +9,7 @@ import pytest
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, ModelLoadError
+from hookline.tells import Tells
 from hookline_vllm_engine.arguments import refuse_own_options, vllm_config
 from hookline_vllm_engine.binding import bind
 from hookline_vllm_engine.starting import facts_of
@@ -126,12 +127,16 @@ def test_without_vllm_the_error_says_so() -> None:
 
 
 def test_facts_have_what_requests_depend_on() -> None:
-    """The tokens that end a text: the tokenizer's first, then the configuration's."""
+    """What ends a text, the tokenizer's first; sampling; nothing that is not told."""
     from hookline_testing.fake_vllm import vllm_config as fake  # noqa: PLC0415
 
     settings, tokenizer = fake(), argparse.Namespace(eos_token_id=2)
     settings.model_config.max_logprobs = -1
     settings.model_config.try_get_generation_config = lambda: {"eos_token_id": [9, 2]}
+    sampled = {"temperature": 0.6, "top_k": 0, "max_tokens": 9}
+    settings.model_config.get_diff_sampling_param = lambda: sampled
+    settings.model_config.override_generation_config = {"max_new_tokens": 9}
+    settings.model_config.generation_config = "auto"
     settings.speculative_config = None
     settings.structured_outputs_config = argparse.Namespace(backend="auto")
 
@@ -139,5 +144,9 @@ def test_facts_have_what_requests_depend_on() -> None:
 
     assert (facts.engine_index, facts.version) == (4, "vllm 0.32")
     assert facts.model.eos_token_ids == (2, 9)
+    assert facts.model.sampling.values == {"temperature": 0.6, "max_tokens": 9}
+    assert facts.model.sampling.most_tokens == 9
     assert facts.structured_outputs == "auto"
+    assert Tells.PLAN in facts.tells
+    assert Tells.COST not in facts.tells
     assert facts.sections["vllm"].most_logprobs == 512  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from hookline.engine_setup.building import DrivenEngine, make_tap
 from hookline.events import ClockPair
 from hookline.exceptions import ModelLoadError
 from hookline.payloads import EngineFacts
+from hookline.sampling_values import SamplingDefaults
 from hookline.startup_timer import StartupTimer
 from hookline_process_engine.counted import CountedEngine
 from hookline_registry import Failure, isolate
@@ -20,6 +21,7 @@ from hookline_vllm_engine.arguments import refuse_own_options, vllm_config
 from hookline_vllm_engine.binding import Binding, bind
 from hookline_vllm_engine.engine import VllmEngine
 from hookline_vllm_engine.refusals import NAME, VllmFacts
+from hookline_vllm_engine.tells import TELLS
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +58,8 @@ def facts_of(
     settings: Any, engine_index: int, version: str, tokenizer: Any
 ) -> EngineFacts:
     """Returns what front ends have to know of the engine."""
-    facts = engine_facts(settings, engine_index, version)
+    tells = tuple(TELLS.always)
+    facts = engine_facts(settings, engine_index, version, tells=tells)
     model = settings.model_config
     most, vocab_size = int(model.max_logprobs), facts.model.vocab_size
     section = VllmFacts(
@@ -66,7 +69,7 @@ def facts_of(
     eos = _eos(tokenizer, model.try_get_generation_config())
     return replace(
         facts,
-        model=replace(facts.model, eos_token_ids=eos),
+        model=replace(facts.model, eos_token_ids=eos, sampling=_sampling(model)),
         structured_outputs=str(settings.structured_outputs_config.backend),
         sections={NAME: section},
     )
@@ -78,6 +81,19 @@ def _eos(tokenizer: Any, generation_config: dict[str, Any]) -> tuple[int, ...]:
     others = [told] if isinstance(told, int) else told or []
     first = getattr(tokenizer, "eos_token_id", None)
     return tuple(dict.fromkeys([*([] if first is None else [first]), *others]))
+
+
+def _sampling(model: Any) -> SamplingDefaults:
+    """Returns what vLLM takes of the model's files and of its arguments."""
+    values = dict(model.get_diff_sampling_param())
+    if values.get("top_k") in (0, -1):  # all
+        del values["top_k"]
+    # As in vLLM, the model's own file does not bound what requests ask for.
+    most = model.override_generation_config.get("max_new_tokens")
+    if model.generation_config not in ("auto", "vllm"):
+        most = values.get("max_tokens")
+    source = "vLLM's --generation-config" if values else ""
+    return SamplingDefaults(values=values, most_tokens=most, source=source)
 
 
 def _core(config: EngineConfig, settings: Any, vllm: Binding) -> Any:
