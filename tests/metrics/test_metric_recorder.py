@@ -493,6 +493,7 @@ EXPECTED: dict[str, Numbers] = {
             *("true", "simulated", "2", "2", "avx512", "0.1.0", "0123456789ab"),
         ): 1
     },
+    "hookline_sampling_defaults_info": {("0.6", *[""] * 7, "a file"): 1},
     "hookline_engine_sleep_state": {
         ("awake",): 1,
         ("kv_cache_released",): 0,
@@ -897,6 +898,7 @@ SCOPES = {metric.name: metric.scope for metric in CATALOGUE}
 
 NOT_ZERO_AT_FIRST = {
     "hookline_engine_info",
+    "hookline_sampling_defaults_info",
     "hookline_engine_sleep_state",
     "hookline_engine_up",
     "hookline_kv_blocks",

@@ -26,6 +26,8 @@ WITHOUT_PROMPTS = {
         "`mkstemp` in a folder of the user's own"
     ),
     "processes/src/hookline_processes/usage.py": "the name of this process, in /proc",
+    "plugins/models/hub/src/hookline_hub/pulling.py": "the commit of a model's branch",
+    "plugins/models/hub/src/hookline_hub/receiving.py": "a public model's files",
     "plugins/speculative/eagle/src/hookline_eagle/checkpoint.py": "weights",
     "plugins/speculative/medusa/src/hookline_medusa/checkpoint.py": "weights",
     "tools/bench/src/hookline_bench/sweep.py": "a plot",

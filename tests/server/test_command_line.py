@@ -348,6 +348,7 @@ def test_examples_in_the_help_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert made.follows_cache
     assert set(examples) == {
         "kv-transfer-config",
+        "override-generation-config",
         "pooler-config",
         "speculative-config",
     }

@@ -116,5 +116,8 @@ class SamplingDefaults(msgspec.Struct, frozen=True, kw_only=True):
     most_tokens: int | None = None
     source: str = ""
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "values", frozen_map(self.values))
+
 
 NO_DEFAULTS = SamplingDefaults()

@@ -8,6 +8,8 @@ from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import MODEL, MODEL_SOURCE
 from hookline_registry import installed
 
+_OWN_ENGINE = "native"
+
 
 def located(config: EngineConfig) -> EngineConfig:
     """Returns the configuration with folders in place of names of other machines.
@@ -19,7 +21,8 @@ def located(config: EngineConfig) -> EngineConfig:
         ConfigError: A source is broken, or an option does not fit.
         ModelLoadError: A source knows the name and cannot provide the model.
     """
-    if all(map(is_here, model_names(config))):
+    # Another engine knows itself what its models' names mean.
+    if config.engine != _OWN_ENGINE or all(map(is_here, model_names(config))):
         return config
     for source in installed(MODEL_SOURCE.group):
         found = call_plugin(MODEL_SOURCE, source.name, config, option="model")

@@ -33,6 +33,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "hookline_kv_pool_blocks": _IN_INFO,
     "hookline_context_length_tokens": _IN_INFO,
     "hookline_kv_capacity_bytes": "constant",
+    "hookline_sampling_defaults_info": "constant",
     "hookline_process_start_time_seconds": "constant",
     "hookline_engine_stalled": "`hookline_engine_up` is 0 meanwhile",
     "hookline_request_last_scheduled_seconds": "queue time and time preempted are "

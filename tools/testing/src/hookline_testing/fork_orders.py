@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from fcntl import F_DUPFD_CLOEXEC, fcntl
+from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -111,8 +112,7 @@ def run(order: Order) -> None:
     main = ModuleType("__main__")
     main.__spec__, main.__file__, main.__package__ = spec, spec.origin, spec.parent
     sys.modules["__main__"] = main
-    source = Path(spec.origin).read_bytes()
-    exec(compile(source, spec.origin, "exec"), vars(main))  # noqa: S102 - our own
+    SourceFileLoader("__main__", spec.origin).exec_module(main)
 
 
 def _take_descriptors(targets: Sequence[int], descriptors: Sequence[int]) -> None:

@@ -15,6 +15,7 @@ from hookline.finish_cause import (
 from hookline.payloads import EngineFacts, EngineStarted, StateChanged, StepFinished
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingDefaults
 from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
@@ -36,6 +37,7 @@ FACTS = EngineFacts(
         eos_token_ids=(0,),
         num_kv_blocks=40,
         isa="avx512",
+        sampling=SamplingDefaults(values={"temperature": 0.6}, source="a file"),
     ),
     block_size=16,
     max_num_seqs=8,

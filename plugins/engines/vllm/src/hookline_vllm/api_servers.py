@@ -18,6 +18,7 @@ from hookline.frontend.observing import ObserverAddress, ObserverContext, Observ
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import OBSERVERS
 from hookline_host.folders import make_private, temporary_parents
+from hookline_processes.private_files import open_private
 from hookline_registry import installed
 
 STATE = "state"
@@ -114,8 +115,9 @@ class ApiServers:
         key = b64encode(address.key).decode()
         file = self._file()
         written = file.with_suffix(".new")
-        with open(written, "w", opener=_private) as told:
-            json.dump({"folder": str(address.folder), "key": key}, told)
+        told = json.dumps({"folder": str(address.folder), "key": key})
+        with open_private(written) as file_of_ours:
+            file_of_ours.write(told.encode())
         written.rename(file)
 
     def _address(self) -> ObserverAddress:
@@ -138,7 +140,3 @@ def _connected(config: EngineConfig, address: ObserverAddress | None) -> Observi
     context = ObserverContext(config=config, pages=_PAGES, address=address)
     found = call_plugin(OBSERVERS, "process", context, option=_OPTION)
     return cast("Observing", found)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -22,6 +22,7 @@ from hookline_hub.names import HubName
 from hookline_hub.progress import shown
 from hookline_hub.receiving import Receiver, WrongContentError
 from hookline_hub.remote import Listing, Pause, RemoteFile, endpoint_url, read_listing
+from hookline_registry import Failure, isolate
 
 logger = logging.getLogger(__name__)
 
@@ -160,10 +161,9 @@ class _Pulled:
         with suppress(IndexError):
             while not self._receiver.stop.is_set():
                 file = files.popleft()
-                try:
-                    self._receive_one(file)
-                except BaseException as error:  # noqa: BLE001 - raised by who waits
-                    ended.put(error)
+                outcome = isolate(self._receive_one, file)
+                if isinstance(outcome, Failure):  # raised by who waits
+                    ended.put(outcome.error)
                     return
                 ended.put(None)
 
