@@ -93,6 +93,8 @@ def test_start_is_one_line() -> None:
             "kv_blocks": 40,
             "block_size": 16,
             "executor": "simulated",
+            "sampling_defaults": "temperature=0.6",
+            "sampling_source": "a file",
         }
     ]
 
