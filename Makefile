@@ -22,7 +22,9 @@ EDITABLE = $(foreach project,$(1),-e ./$(patsubst %pyproject.toml,%,$(project)))
 EXTRAS := opentelemetry-exporter-otlp-proto-grpc
 # Idle processes take over tests of busy ones; tests/conftest.py has their number.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Modules are compiled when they are first imported; most of those of torch and
+# transformers never are.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # pip would remove what `hookline` had before it was divided after it has installed the parts.
 UNINSTALL := $(BIN)/python -m pip uninstall -qq --yes --disable-pip-version-check
 # Programs of Debian's packages, for tests.

@@ -82,7 +82,7 @@ def test_imports_of_higher_layers_are_shown(
     assert found == {"top": {"base"}, "base": {"top"}}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_changed_contract_makes_the_page_stale(
     structure: ModuleType, rendered: str, tmp_path: Path
 ) -> None:

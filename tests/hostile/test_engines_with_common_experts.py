@@ -71,6 +71,7 @@ def send_to_both(pool: ThreadPoolExecutor, server: Server) -> list[Future[Any]]:
     return sent
 
 
+@pytest.mark.exhaustive
 def test_all_are_replaced_or_end_together(
     options: tuple[str, ...], pool: ThreadPoolExecutor
 ) -> None:

@@ -287,6 +287,7 @@ class SlowCable:
             sink.shutdown(socket.SHUT_RDWR)  # the other thread closes it
 
 
+@pytest.mark.exhaustive
 def test_a_slow_network_slows_nobody_else(
     pool: ThreadPoolExecutor, tmp_path: Path
 ) -> None:

@@ -156,7 +156,7 @@ def test_an_interrupted_batch_goes_on(tmp_path: Path, number: int) -> None:
     assert not part.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_batch_may_be_interrupted_before_its_first_response(tmp_path: Path) -> None:
     """It says that no request was done, and leaves nothing behind."""
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
@@ -196,7 +196,7 @@ def test_a_dead_engine_ends_the_batch(tmp_path: Path) -> None:
     assert not output.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_thousands_of_requests(tmp_path: Path) -> None:
     """All come back once, however many more there are than may be open."""
     names = [f"r{index}" for index in range(examples(10_000))]

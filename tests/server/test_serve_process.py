@@ -315,7 +315,7 @@ def test_second_signal_ends_at_once() -> None:
     assert status == 128 + signal.SIGTERM
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_signal_while_loading_ends_in_order() -> None:
     """
     While the model loads the port answers that it does, and SIGTERM ends it with 0.

@@ -98,7 +98,7 @@ def served(config: EngineConfig) -> Served:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("family", "division", "way"),
     essential(product(sorted(FAMILIES), DIVISIONS, WAYS), ("llama", "PP 2", "offload")),

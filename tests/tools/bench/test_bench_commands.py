@@ -131,7 +131,7 @@ def test_options_of_a_server_follow_two_dashes() -> None:
     assert divided(["--"]) == ([], [])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_serve_measures_a_server_that_it_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,7 +101,7 @@ def are_gone(pids: list[int]) -> bool:
     return not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_demo_reports_why_it_ends(tmp_path: Path) -> None:
     """What an instance complained of is the command's one error, and its status 1."""
     with demo(tmp_path, "--model", "there-is-none") as running:
@@ -141,7 +141,7 @@ def test_demo_from_begin_to_end(tmp_path: Path) -> None:
     assert are_gone(pids)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "number", essential([signal.SIGTERM, signal.SIGINT], signal.SIGINT)
 )

@@ -102,7 +102,7 @@ def test_jain(values: list[float], index: float) -> None:
     assert jain(values) == pytest.approx(index)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_engines_come_before_latency_turns_up_and_go_drained() -> None:
     """On a ramp and after it; every request is answered, and the books agree."""
 

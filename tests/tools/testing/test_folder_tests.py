@@ -30,7 +30,7 @@ def folders() -> list[Path]:
     return sorted(found)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_each_folder_has_tests() -> None:
     """Those of its mirror, those that import from it, or those of the folder above."""
     missing = []

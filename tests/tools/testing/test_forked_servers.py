@@ -73,6 +73,7 @@ def seen(server: Server) -> dict[str, object]:
     }
 
 
+@pytest.mark.exhaustive
 def test_a_fork_looks_and_ends_like_a_new_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +118,7 @@ def forks_beside(server: Server) -> list[int]:
     ]
 
 
+@pytest.mark.exhaustive
 def test_other_variables_need_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Modules may have read them when they were imported."""
     monkeypatch.setenv("HOOKLINE_OF_A_TEST", "1")

@@ -150,7 +150,7 @@ def test_eager_steps_give_the_oracles_tokens(oracle: Oracle, serve: Serve) -> No
     assert again == first[3:4]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_graphs_give_the_oracles_tokens(
     oracle: Oracle,
     serve: Serve,

@@ -90,7 +90,7 @@ def parts(outputs: object) -> tuple[list[object], list[float]]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_outputs_are_those_of_the_same_process(llama: Oracle) -> None:
     """Everything a request can bring back crosses the boundary unchanged."""
     prompts: list[str | list[int]] = [

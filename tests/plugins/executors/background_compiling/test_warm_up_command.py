@@ -96,7 +96,7 @@ def few_kernels(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_warm_up_compiles_once(
     few_kernels: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +118,7 @@ def test_warm_up_compiles_once(
         assert "compiled attention" in server.banner
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_server_changes_to_kernels_between_steps(few_kernels: Path) -> None:
     """
     A server without kernels answers at once, and alike before and after they are there.

@@ -35,7 +35,7 @@ def train(model: Path, out: Path, *more: str, **options: object) -> int:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "source", essential(["text", "continued", "said"], "continued")
 )

@@ -68,7 +68,7 @@ def test_every_family_is_left_as_it_is(
         assert count_drafts(oracle, config, short_prompts(), TOKENS) > TOKENS
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "kind"),
     essential(product(["llama", "gemma2"], ["eagle", "eagle3"]), ("llama", "eagle3")),

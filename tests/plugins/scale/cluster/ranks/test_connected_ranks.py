@@ -166,7 +166,7 @@ def test_ranks_sleep_and_wake_up(llama: Oracle) -> None:
             assert tokens(llm) == before
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rank", essential([0, 1], 1))
 def test_the_death_of_a_rank_ends_the_engine(llama: Oracle, rank: int) -> None:
     """The error names the rank and what happened to it, not one that missed it."""
@@ -258,7 +258,7 @@ def test_a_rank_that_has_no_model_says_so(llama: Oracle, tmp_path: Path) -> None
         ConnectedRanks(config, nodes)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_whoever_lacks_the_secret_is_no_rank(llama: Oracle) -> None:
     """It is cut off, and disturbs nobody."""
     config = EngineConfig.from_options(

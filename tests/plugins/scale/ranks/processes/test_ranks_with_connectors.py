@@ -49,6 +49,7 @@ def served(size: int, connector: dict[str, object]) -> tuple[object, object]:
     return found, [(each.labels, each.value) for each in moved.samples]
 
 
+@pytest.mark.exhaustive
 def test_ranks_move_the_blocks_of_their_own_heads() -> None:
     """Together as many bytes as one rank, and the tokens are the same."""
     connector: dict[str, object] = {

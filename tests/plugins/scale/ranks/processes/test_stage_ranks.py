@@ -132,6 +132,7 @@ def test_grammars_hold_in_the_last_stage(stages: LLM) -> None:
     assert {each.outputs[0].text for each in outputs} <= {"one", "three"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("level", [1, 2])
 def test_stages_sleep_and_wake_up(stages: LLM, llama: Oracle, level: int) -> None:
     """Both release memory, and compute the same tokens afterwards."""
@@ -146,6 +147,7 @@ def embeddings(folder: Path, **options: object) -> list[list[float]]:
         return [list(each.outputs.embedding) for each in llm.embed(PROMPTS)]
 
 
+@pytest.mark.exhaustive
 def test_embeddings_come_from_the_last_stage(llama: Oracle) -> None:
     """Pooled hidden states are those of one rank."""
     found, wanted = (

@@ -89,6 +89,7 @@ def test_two_ranks_say_what_one_says(pair: tuple[LLM, LLM], kind: str) -> None:
     assert total(alone, "exchange") == total(alone, "handover") == 0
 
 
+@pytest.mark.exhaustive
 def test_ranks_sleep_and_wake_up(pair: tuple[LLM, LLM]) -> None:
     """All of them release and load their parts."""
     ranks, alone = pair

@@ -82,6 +82,7 @@ def counted(llm: LLM, name: str) -> list[float]:
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("family", "mode"),
     essential(
