@@ -362,7 +362,7 @@ def test_help_fits_a_terminal_and_shows_every_option(
     """
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
-        main(["serve", "--help", "--stat-logger=request_log", "--stat-logger=otel"])
+        main(["serve", "--help=all", "--stat-logger=request_log", "--stat-logger=otel"])
 
     shown = capsys.readouterr().out
     unwrapped = "".join(shown.split())

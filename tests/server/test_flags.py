@@ -36,6 +36,7 @@ ENGINE = """
     record record-max-bytes flight-recorder-bytes flight-recorder-content
     flight-recorder-keep stall-seconds sleep-policy step-timeout on-engine-stall
     engine-restart observer-process revision download-dir offline
+    fail-on-environ-validation
 """
 
 COMMANDS = {
@@ -107,7 +108,7 @@ def test_no_flag_gets_lost(command: str, capsys: pytest.CaptureFixture[str]) -> 
     """
     loggers = ["--stat-logger=none"] if command == "serve" else []
     with pytest.raises(SystemExit):
-        main([*command.split(), *loggers, "--help"])
+        main([*command.split(), *loggers, "--help=all"])
 
     shown = re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
     assert set(COMMANDS[command].split()) <= set(shown)
@@ -118,7 +119,7 @@ def test_every_flag_is_on_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     A new engine option is entered above, so that it cannot get lost either.
     """
     with pytest.raises(SystemExit):
-        main(["generate", "--help"])
+        main(["generate", "--help=all"])
 
     shown = re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
     assert sorted(shown) == sorted(COMMANDS["generate"].split())

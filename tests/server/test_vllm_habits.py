@@ -9,17 +9,21 @@ from hookline.exceptions import ConfigError, RequestError
 from hookline.sampling_params import GuidedDecodingParams, SamplingParams
 from hookline_kv_transfer import KVTransferConfig
 from hookline_server.cli import main
+from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.arguments import (
     Arguments,
     engine_config,
     read_arguments,
 )
 from hookline_server.cli.options.engine import engine_options
-from hookline_server.cli.options.other_engines import ADVICE
+from hookline_server.cli.options.parser import make_parser, parse
+from hookline_server.cli.options.peers import ADVICE
 from hookline_server.cli.options.server import server_options
+from hookline_server.cli.options.spelling import respelt
 from hookline_testing.table_walk import for_each_row
 
 OPTIONS = [*server_options(), *engine_options()]
+PARSER = make_parser("serve", "Serves.", OPTIONS, operand="model")
 
 
 def read(*argv: str) -> Arguments:
@@ -166,11 +170,8 @@ def test_what_cannot_be_read_is_one_line(
 
 
 @for_each_row("flag", ADVICE)
-def test_options_of_other_engines_get_advice(
-    flag: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_other_engines_get_advice(flag: str) -> None:
     """An option of vLLM or SGLang that is missing here is answered by what to use."""
-    assert main(["serve", "demo", f"--{flag.replace('-', '_')}", "1"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "is not an option of Hookline: " in line
+    with pytest.raises(UsageError, match="is not an option of Hookline: "):
+        parse(PARSER, respelt([f"--{flag}=?"], OPTIONS))
     assert flag not in {each.flag for each in OPTIONS}

@@ -8,6 +8,17 @@ from hookline.request import Slo
 
 OBJECTIVES = ("ttft", "tpot", "e2e")
 """Names of service-level objectives: the fields of `Slo`."""
+MULTIPLES = {
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "K": 2**10,
+    "M": 2**20,
+    "G": 2**30,
+    "T": 2**40,
+}
+"""Factors of numbers such as `8k` (8000) and `8K` (8192), as vLLM reads them."""
 _UNITS = {
     "": 1,
     "B": 1,
@@ -25,17 +36,19 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 
 def read_size(text: str) -> int:
-    """Reads a number of bytes, such as `1048576`, `512MiB` or `1.5GB`.
+    """Reads a number of bytes, such as `1048576`, `512MiB`, `1.5GB` or `8G` (8GiB).
 
     Raises:
         ValueError: It is not a size.
     """
     match = _SIZE.fullmatch(text.strip())
-    if match is None or match[2].upper() not in _UNITS:
+    unit = match[2] if match else ""
+    factor = MULTIPLES.get(unit) or _UNITS.get(unit.upper())
+    if match is None or factor is None:
         raise ValueError(
             f"{text!r} is not a size; write bytes, or a number with KiB, MiB or GiB"
         )
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return int(float(match[1]) * factor)
 
 
 def read_label(text: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from hookline_registry.spelling import unknown
 from hookline_server.cli.command import command_names, find_command
 from hookline_server.cli.engine_commands import with_engine
 from hookline_server.cli.errors import CommandFailedError, UsageError
-from hookline_server.cli.options.other_engines import COMMANDS
+from hookline_server.cli.options.peers import COMMANDS
 from hookline_server.cli.options.plugins import HELP, without_plugin_options
 from hookline_server.cli.output import complain, say
 from hookline_server.cli.secrets import revealed

@@ -18,7 +18,7 @@ from hookline_bench.result_file import write_json
 from hookline_bench.server_start import Start, cold_start, warm_start
 from hookline_server.cli.options.arguments import Arguments
 from hookline_server.cli.options.derived import derived
-from hookline_server.cli.options.parser import make_parser
+from hookline_server.cli.options.parser import make_parser, parse_known
 from hookline_server.cli.output import say
 
 DESCRIPTION = (
@@ -78,8 +78,8 @@ STARTUP_OPTIONS = tuple(derived(StartupSettings, "bench"))
 def run(argv: list[str]) -> int:
     """Measures and reports."""
     parser = make_parser("bench startup", DESCRIPTION, STARTUP_OPTIONS)
-    found, serve_argv = parser.parse_known_args(argv)
-    settings = Arguments(vars(found), ()).make("bench", StartupSettings)
+    found, serve_argv = parse_known(parser, argv)
+    settings = Arguments(found, ()).make("bench", StartupSettings)
     starts = _starts(settings, serve_argv)
     say("\n".join(_lines(starts)))
     if settings.output_json is not None:

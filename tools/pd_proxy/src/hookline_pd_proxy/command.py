@@ -20,7 +20,7 @@ from hookline_processes.addresses import LARGEST_PORT
 from hookline_server.auth.exposure import is_wide
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.arguments import Arguments
-from hookline_server.cli.options.parser import make_parser
+from hookline_server.cli.options.parser import make_parser, parse_known
 from hookline_server.cli.output import say
 from hookline_server.cli.secrets import options_from_environment
 from hookline_server.listening import bound_port, listen, url
@@ -39,8 +39,8 @@ def run(argv: list[str]) -> int:
     """Routes until a signal comes."""
     parser = make_parser("route", DESCRIPTION, ROUTE_OPTIONS)
     secrets = options_from_environment(("instance-key",), os.environ)
-    given, rest = parser.parse_known_args([*secrets, *argv])
-    arguments = Arguments(vars(given), ())
+    given, rest = parse_known(parser, [*secrets, *argv])
+    arguments = Arguments(given, ())
     if "demo.is_wanted" in arguments.given:
         _run_demo(arguments, rest)
         return 0

@@ -1,6 +1,7 @@
-"""From a command line to settings: defaults, then the file, then what was typed."""
+"""From a command line to settings: defaults, file, environment, then what was typed."""
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
@@ -12,12 +13,21 @@ from hookline.exceptions import ConfigError
 from hookline_metrics.selection import Selection
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.config_file import file_arguments
+from hookline_server.cli.options.derived import SHORTHAND
 from hookline_server.cli.options.engine import FLAGS
+from hookline_server.cli.options.environment import (
+    arguments_of,
+    has_unknown,
+    settings_of,
+    unknown_variables,
+)
+from hookline_server.cli.options.help import asked_help
 from hookline_server.cli.options.implied import completed
 from hookline_server.cli.options.loggers import declared_options, loggers_in_use
-from hookline_server.cli.options.option import CONFIG_FILE, Option
-from hookline_server.cli.options.parser import make_parser, parse
+from hookline_server.cli.options.option import CONFIG_FILE, FAIL_ON_ENVIRONMENT, Option
+from hookline_server.cli.options.parser import Parser, make_parser, parse
 from hookline_server.cli.options.spelling import respelt
+from hookline_server.cli.output import complain
 
 T = TypeVar("T")
 
@@ -80,19 +90,70 @@ def read_arguments(
         UsageError: An argument is unknown or wrong.
     """
     own, after = _split(argv, options)
-    typed_here = respelt(own, options)
-    loggers = loggers_in_use(typed_here, default_loggers)
+    typed = respelt(own, options)
+    wants_help = asked_help(typed) is not None
+    environment = {} if wants_help else _environment(options)
+    before = [word for words in environment.values() for word in words]
+    loggers = loggers_in_use([typed, before], default_loggers)
     everything = [*options, *declared_options(loggers)]
     parser = make_parser(command, description, everything, operand=operand)
-    given = parse(parser, typed_here)
-    if CONFIG_FILE in given:
-        typed = given
-        given = parse(parser, file_arguments(str(typed[CONFIG_FILE]), everything))
-        given |= typed
+    given = parse(parser, typed)
+    lower: dict[str, object] = {}
+    for name, words in _environment(everything).items():
+        lower = _over(lower, _parsed(parser, name, words, everything))
+    if (path := given.get(CONFIG_FILE, lower.get(CONFIG_FILE))) is not None:
+        words = file_arguments(str(path), everything)
+        lower = _over(_parsed(parser, str(path), words, everything), lower)
+    given = _over(lower, given)
+    _tell_unknown(everything, is_error=bool(given.get(FAIL_ON_ENVIRONMENT)))
     if after:
-        before = cast("list[str]", given.get(ENGINE_ARGUMENTS, []))
-        given[ENGINE_ARGUMENTS] = [*before, *after]
+        engines = cast("list[str]", given.get(ENGINE_ARGUMENTS, []))
+        given[ENGINE_ARGUMENTS] = [*engines, *after]
     return Arguments(completed(given, loggers), loggers)
+
+
+def _environment(options: Sequence[Option]) -> dict[str, list[str]]:
+    """Returns the arguments of the variables that set options, by their names."""
+    return {
+        name: arguments_of(name, value, options)
+        for name, value in settings_of(options, os.environ).items()
+    }
+
+
+def _parsed(
+    parser: Parser, source: str, words: Sequence[str], options: Sequence[Option]
+) -> dict[str, object]:
+    try:
+        return parse(parser, respelt(words, options))
+    except UsageError as error:
+        raise UsageError(f"{source}: {error}") from error
+
+
+def _over(
+    lower: Mapping[str, object], higher: Mapping[str, object]
+) -> dict[str, object]:
+    """Returns what both set; the second wins, also by a switch for a value."""
+    switched = {each.removeprefix(f"{SHORTHAND}.") for each in higher}
+    kept = {key: value for key, value in lower.items() if key not in switched}
+    return {**kept, **higher}
+
+
+def _tell_unknown(options: Sequence[Option], *, is_error: bool) -> None:
+    """Warns of variables that look like options, or raises `UsageError`."""
+    if not has_unknown(options, os.environ):
+        return
+    from hookline_server.cli.options.everything import (  # noqa: PLC0415 - seldom needed
+        all_options,
+        plugin_names,
+    )
+
+    told = unknown_variables(
+        [*options, *all_options()], os.environ, owners=plugin_names()
+    )
+    if told and is_error:
+        raise UsageError("; ".join(told))
+    for each in told:
+        complain(f"hookline: warning: {each}")
 
 
 def _split(

@@ -11,7 +11,8 @@ from hookline_registry.spelling import did_you_mean
 from hookline_server.auth.key_file import line_of
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.option import CONFIG_FILE, REPEATABLE, Kind, Option
-from hookline_server.cli.options.other_engines import advice
+from hookline_server.cli.options.peers import advice, is_settled
+from hookline_server.cli.options.renamed import own_name
 
 
 def file_arguments(path: str, options: Iterable[Option]) -> list[str]:
@@ -24,19 +25,25 @@ def file_arguments(path: str, options: Iterable[Option]) -> list[str]:
     arguments: list[str] = []
     for key, value in read_file(path).items():
         # An option of a logger can also be written with its dot.
-        flag = key.replace(".", "-")
+        flag = key.replace(".", "-").replace("_", "-")
+        head = key.partition(".")[0]
+        if head != key and head in known and known[head].is_json:
+            arguments.append(f"--{key}={_text(value)}")
+            continue
+        if flag not in known and _is_settled(flag, value):
+            continue
         if flag not in known and (reason := missing_distribution(flag)) is not None:
             raise UsageError(f"{path}: {flag} {reason}")
         if flag not in known and (instead := advice(flag)) is not None:
             raise UsageError(f"{path}: {key} is not an option of Hookline: {instead}")
         if flag not in known:
             raise UsageError(f"{path}: unknown option {key!r}{_hint(key, known)}")
-        arguments += _arguments(path, known[flag], value)
+        arguments += option_arguments(path, known[flag], value)
     return arguments
 
 
 def read_file(path: str) -> dict[str, object]:
-    """Returns the file's values by key, with dashes for underscores.
+    """Returns the file's values by option, by Hookline's names with dashes.
 
     Raises:
         UsageError: The file cannot be read.
@@ -52,7 +59,29 @@ def read_file(path: str) -> dict[str, object]:
         return {}
     if not isinstance(content, dict):
         raise UsageError(f"{path} must hold `option: value` lines")
-    return {str(key).replace("_", "-"): value for key, value in content.items()}
+    found: dict[str, object] = {}
+    for key, value in content.items():
+        flag, own = own_name(_dashed(str(key)), value)
+        # A name that stands for a value of an option has no effect if it is false.
+        if own is value or value is not False:
+            found[flag] = own
+    return found
+
+
+def _dashed(key: str) -> str:
+    """Returns a key with dashes; what follows a dot keeps its underscores."""
+    flag, dot, path = key.partition(".")
+    return f"{flag.replace('_', '-')}{dot}{path}"
+
+
+def _is_settled(flag: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return is_settled(flag if value else f"no-{flag}", None)
+    return is_settled(flag, str(value))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _hint(key: str, known: Iterable[str]) -> str:
@@ -62,11 +91,21 @@ def _hint(key: str, known: Iterable[str]) -> str:
     return did_you_mean(key.replace(".", "-"), known)
 
 
-def _arguments(path: str, option: Option, value: object) -> list[str]:
+def option_arguments(source: str, option: Option, value: object) -> list[str]:
+    """Returns an option's value as command-line arguments.
+
+    Args:
+        source: What the value comes from, for messages.
+        option: The option.
+        value: Its value, of a type of YAML.
+
+    Raises:
+        UsageError: The value does not fit.
+    """
     flag = f"--{option.flag}"
     if option.kind in (Kind.SWITCH, Kind.FLAG):
         if not isinstance(value, bool):
-            raise UsageError(f"{path}: {option.flag} must be true or false")
+            raise UsageError(f"{source}: {option.flag} must be true or false")
         if value:
             return [flag]
         return [f"--no-{option.flag}"] if option.kind is Kind.SWITCH else []
@@ -74,14 +113,14 @@ def _arguments(path: str, option: Option, value: object) -> list[str]:
     if any(isinstance(one, (dict, list, bool)) or one is None for one in values):
         is_list = option.kind in REPEATABLE
         expected = "a value or a list of values" if is_list else "a value"
-        raise UsageError(f"{path}: {option.flag} must be {expected}")
+        raise UsageError(f"{source}: {option.flag} must be {expected}")
     return [f"{flag}={one}" for one in values]
 
 
 def _values(option: Option, value: object) -> list[object]:
     if isinstance(value, Mapping):
         if option.is_json:
-            return [json.dumps(value, default=str)]
+            return [_text(value)]
         if option.kind is Kind.MAP:
             return list(_pairs(value, ""))
     if option.kind in REPEATABLE and isinstance(value, list):

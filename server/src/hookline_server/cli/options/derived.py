@@ -2,17 +2,20 @@
 
 import dataclasses
 import math
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
 from hookline.config.options import ConfigOption, options_of
-from hookline.config.readers import read_label, read_size
+from hookline.config.readers import MULTIPLES, read_label, read_size
 from hookline_server.cli.options.option import REPEATABLE, Kind, Option
 
 SHORTHAND = "shorthand"
 """Prefix of the targets of switches that set another option's target."""
+
+_HUMAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kmgtKMGT])")
 
 _UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
@@ -29,7 +32,11 @@ def derived(kind: type, prefix: str, *, group: str = "") -> list[Option]:
 
 
 def whole(text: str) -> int:
-    """Reads a whole number."""
+    """Reads a whole number, also as `8k` (8000), `8K` (8192) or `1.5m`."""
+    if (match := _HUMAN.fullmatch(text)) is not None:
+        value = float(match[1]) * MULTIPLES[match[2]]
+        if value.is_integer():
+            return int(value)
     try:
         return int(text)
     except ValueError as error:

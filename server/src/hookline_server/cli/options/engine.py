@@ -4,7 +4,12 @@ from dataclasses import replace
 
 from hookline.config import EngineConfig
 from hookline_server.cli.options.derived import derived
-from hookline_server.cli.options.option import CONFIG_FILE, Option
+from hookline_server.cli.options.option import (
+    CONFIG_FILE,
+    FAIL_ON_ENVIRONMENT,
+    Kind,
+    Option,
+)
 
 TENANTS = "tenants"
 TRACES = "traces"
@@ -39,7 +44,15 @@ CONFIG_FILE_OPTION = Option(
     group="configuration file",
     metavar="FILE",
     help="YAML file with these options, without leading dashes. The command line takes "
-    "precedence.",
+    "precedence, then HOOKLINE_ variables.",
+)
+
+ENVIRONMENT_OPTION = Option(
+    flag="fail-on-environ-validation",
+    target=FAIL_ON_ENVIRONMENT,
+    group="configuration file",
+    kind=Kind.SWITCH,
+    help="Refuse unknown HOOKLINE_ variables, of which a line warns otherwise.",
 )
 
 
@@ -50,7 +63,8 @@ def engine_options() -> list[Option]:
         RegistryError: A section is broken.
     """
     found = [each for each in derived(EngineConfig, "config") if each.group != TENANTS]
-    return [*map(_on_the_command_line, found), *OTLP_OPTIONS, CONFIG_FILE_OPTION]
+    own = [*OTLP_OPTIONS, CONFIG_FILE_OPTION, ENVIRONMENT_OPTION]
+    return [*map(_on_the_command_line, found), *own]
 
 
 def tenant_options() -> list[Option]:

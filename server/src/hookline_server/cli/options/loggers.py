@@ -42,23 +42,33 @@ def default_loggers() -> tuple[str, ...]:
     return tuple(name for name in BUILT_IN if name in names)
 
 
-def loggers_in_use(argv: Sequence[str], defaults: Sequence[str]) -> tuple[str, ...]:
+def loggers_in_use(
+    sources: Sequence[Sequence[str]], defaults: Sequence[str]
+) -> tuple[str, ...]:
     """Returns the default loggers and those that the user names, each once.
 
-    The command line is read a first time for this, because its options depend on these
+    The arguments are read a first time for this, because the options depend on these
     loggers. `none`, there or in the configuration file, leaves the defaults out.
+
+    Args:
+        sources: Arguments, those that take precedence first.
+        defaults: The default loggers.
     """
     parser = Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--stat-logger", action="append")
     parser.add_argument("--config")
     for option in OTLP_OPTIONS:
         parser.add_argument(f"--{option.flag}", dest=option.flag)
-    first = vars(parser.parse_known_args(argv)[0])
-    file = {} if first["config"] is None else read_file(first["config"])
-    names = first["stat_logger"] or file.get("stat-logger", [])
+    given = [vars(parser.parse_known_args(each)[0]) for each in sources]
+    configs = [each["config"] for each in given if each["config"] is not None]
+    file = read_file(configs[0]) if configs else {}
+    named = [each["stat_logger"] for each in given if each["stat_logger"]]
+    names = named[0] if named else file.get("stat-logger", [])
     found = [str(name) for name in (names if isinstance(names, list) else [names])]
     flags = [option.flag for option in OTLP_OPTIONS]
-    if any(first[flag] is not None or flag in file for flag in flags):
+    if any(each[flag] is not None for each in given for flag in flags) or any(
+        flag in file for flag in flags
+    ):
         found.append(OTEL)
     kept = () if NONE in found else defaults
     return tuple(dict.fromkeys(name for name in (*kept, *found) if name != NONE))

@@ -7,6 +7,9 @@ from enum import Enum
 CONFIG_FILE = "run.config"
 """Target of the option that names the configuration file."""
 
+FAIL_ON_ENVIRONMENT = "run.fail_on_environ_validation"
+"""Target of the option that makes unknown variables an error."""
+
 
 class Kind(Enum):
     """How an option takes its value.

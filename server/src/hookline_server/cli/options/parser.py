@@ -7,9 +7,10 @@ from typing import NoReturn, cast
 from hookline.config.sections import missing_distribution
 from hookline_registry.spelling import did_you_mean
 from hookline_server.cli.errors import UsageError
+from hookline_server.cli.options.help import asked_help, show_help
 from hookline_server.cli.options.merging import merged
 from hookline_server.cli.options.option import Kind, Option
-from hookline_server.cli.options.other_engines import advice
+from hookline_server.cli.options.peers import advice
 
 OPERANDS = ("--prompt", "--model")
 """Options whose value other programs take without a flag."""
@@ -20,15 +21,28 @@ class Parser(argparse.ArgumentParser):
 
     Attributes:
         flags: Names of the options, with leading dashes.
+        options: The options.
         operand: Option whose value may also stand without its flag; None if no option's
             may.
     """
 
     flags: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
     operand: Option | None = None
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
+
+    def show_help(self, topic: str) -> None:
+        """Prints the help of a topic, which `--help=TOPIC` names."""
+        command = self.prog.removeprefix("hookline ")
+
+        def whole(options: Sequence[Option]) -> str:
+            shown = make_parser(command, self.description or "", options)
+            shown.usage = self.usage
+            return shown.format_help().rstrip()
+
+        show_help(topic, command, self.options, whole)
 
     def refuse(self, rest: Sequence[str]) -> None:
         """Raises `UsageError` if arguments are left that no option takes."""
@@ -113,9 +127,25 @@ def make_parser(
             groups[option.group] = parser.add_argument_group(option.group)
         _add(groups[option.group], option)
         parser.flags += (f"--{option.flag}",)
+        parser.options += (option,)
         if option.flag == operand:
             parser.operand = option
     return parser
+
+
+def parse_known(
+    parser: Parser, argv: Sequence[str]
+) -> tuple[dict[str, object], list[str]]:
+    """Returns the values that are set, by target, and the rest; `--help` ends here.
+
+    Raises:
+        UsageError: An argument is wrong.
+    """
+    if (topic := asked_help(argv)) is not None:
+        parser.show_help(topic)
+        raise SystemExit(0)
+    namespace, rest = parser.parse_known_args(argv)
+    return vars(namespace), rest
 
 
 def parse(parser: Parser, argv: Sequence[str]) -> dict[str, object]:
@@ -124,8 +154,7 @@ def parse(parser: Parser, argv: Sequence[str]) -> dict[str, object]:
     Raises:
         UsageError: An argument is unknown or wrong.
     """
-    namespace, rest = parser.parse_known_args(argv)
-    found = vars(namespace)
+    found, rest = parse_known(parser, argv)
     operand = parser.operand
     # argparse does not allow its own optional operands after options.
     if operand is not None and len(rest) == 1 and not rest[0].startswith("-"):

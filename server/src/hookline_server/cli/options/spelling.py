@@ -3,33 +3,26 @@
 `--max_num_seqs` is `--max-num-seqs`, `-tp` is `--tensor-parallel-size`, and
 `--disable-log-stats` is `--stat-logger=none`. A key of an option in JSON can be one
 itself: `--speculative-config.method ngram`. A key that ends with `+` adds to a list.
+What asks for what is so anyway, such as `--no-enable-lora`, is left out.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.merging import merged
-from hookline_server.cli.options.option import Option
+from hookline_server.cli.options.option import Kind, Option
+from hookline_server.cli.options.peers import is_settled, takes_settled_value
+from hookline_server.cli.options.renamed import (
+    ALIASES,
+    EXPANDED,
+    SEVERAL,
+    SHORT,
+    own_word,
+)
 
-ALIASES = {
-    "--disable-log-stats": "--stat-logger=none",
-    "--distributed-executor-backend": "--executor",
-    "-dp": "--data-parallel-size",
-    "-dpa": "--data-parallel-address",
-    "-dpb": "--data-parallel-backend",
-    "-dpe": "--data-parallel-external-lb",
-    "-dph": "--data-parallel-hybrid-lb",
-    "-dpl": "--data-parallel-size-local",
-    "-dpn": "--data-parallel-rank",
-    "-dpp": "--data-parallel-rpc-port",
-    "-dpr": "--data-parallel-start-rank",
-    "-ep": "--enable-expert-parallel",
-    "-pp": "--pipeline-parallel-size",
-    "-q": "--quantization",
-    "-tp": "--tensor-parallel-size",
-}
-"""vLLM's aliases of options."""
+_OPTION = re.compile(r"--|-[A-Za-z]")
 
 
 def respelt(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
@@ -40,21 +33,91 @@ def respelt(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
     Raises:
         UsageError: A key has no value, or two keys contradict each other.
     """
-    as_json = {f"--{each.flag}" for each in options if each.is_json}
+    known = {f"--{each.flag}": each for each in options}
+    as_json = {flag for flag, each in known.items() if each.is_json}
     plain: list[str] = []
     keyed: dict[str, dict[str, object]] = {}
-    rest = iter(argv)
-    for argument in rest:
+    words = _Words(argv)
+    while (argument := words.next()) is not None:
         name, equals, value = argument.partition("=")
         flag, dot, path = _dashed(name).partition(".")
         if dot and flag in as_json:
-            text = value if equals else next(rest, None)
+            text = value if equals else words.next()
             if text is None:
                 raise UsageError(f"argument {name}: expected one argument")
             _put(keyed.setdefault(flag, {}), name, path, _value(text))
+        elif flag in known:
+            plain += _own(f"{_dashed(name)}{equals}{value}", known[flag], words)
+        elif (found := _of_another(_dashed(name), equals, value, words)) is not None:
+            words.put_back(found)
         else:
             plain.append(f"{_dashed(name)}{equals}{value}")
     return [*_without_json(plain, keyed), *_as_json(keyed)]
+
+
+class _Words:
+    """The words of a command line that are not yet read."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self._rest = list(reversed(argv))
+        # vLLM's options of several words take all that follow, so that its users write
+        # the model in front, or with a flag.
+        self.has_model = any(
+            word.partition("=")[0] in ("--model", "--model-path")
+            or (place == 0 and not word.startswith("-"))
+            for place, word in enumerate(argv)
+        )
+
+    def next(self) -> str | None:
+        return self._rest.pop() if self._rest else None
+
+    def next_value(self) -> str | None:
+        """Returns the next word and takes it, unless it is an option."""
+        if not self._rest or _OPTION.match(self._rest[-1]):
+            return None
+        return self._rest.pop()
+
+    def put_back(self, words: Iterable[str]) -> None:
+        self._rest += reversed(list(words))
+
+
+def _own(argument: str, option: Option, words: _Words) -> list[str]:
+    """Returns one of our options, with the values that follow it."""
+    flag, equals, value = argument.partition("=")
+    if option.kind in (Kind.SWITCH, Kind.FLAG):
+        return [argument]
+    text = value if equals else words.next_value()
+    if text is None:
+        return [argument]
+    texts = [text]
+    if flag in SEVERAL and words.has_model and not equals:
+        while (more := words.next_value()) is not None:
+            texts.append(more)
+    return [f"{flag}={_word(option, each)}" for each in texts]
+
+
+def _word(option: Option, text: str) -> str:
+    return text if text in option.choices else own_word(f"--{option.flag}", text)
+
+
+def _of_another(
+    flag: str, equals: str, value: str, words: _Words
+) -> Sequence[str] | None:
+    """Returns what stands for an option of another engine; None if nothing does."""
+    if not equals and is_settled(flag, None):
+        return ()
+    if flag not in EXPANDED and not takes_settled_value(flag):
+        return None
+    text = value if equals else words.next_value()
+    if text is None:
+        return None
+    if is_settled(flag, text):
+        return ()
+    if flag in EXPANDED and (found := EXPANDED[flag](text)):
+        return found
+    if not equals:
+        words.put_back([text])
+    return None
 
 
 def _dashed(name: str) -> str:
@@ -62,7 +125,7 @@ def _dashed(name: str) -> str:
     if name.startswith("--"):
         flag, dot, path = name.partition(".")
         name = f"{flag.replace('_', '-')}{dot}{path}"
-    return ALIASES.get(name, name)
+    return ALIASES.get(name, SHORT.get(name, name))
 
 
 def _value(text: str) -> object:
