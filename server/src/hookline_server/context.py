@@ -66,7 +66,7 @@ def fill(
     app[ENGINE] = engine
     app[SETTINGS] = settings
     app[KEY_RING] = key_ring(settings)
-    app[BROWSER_GUARD] = BrowserGuard(settings.host, settings.cors)
+    app[BROWSER_GUARD] = BrowserGuard(settings.hosts, settings.cors)
     app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
     app[OPEN_STREAMS] = OpenStreams(None if shared is None else shared.share)
     app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)
