@@ -13,6 +13,7 @@ from hookline_server.leftovers import close_if_long
 from hookline_server.listening import Bound, Listening
 from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
+from hookline_server.respelling import ROOT_PATH
 from hookline_server.sending import send
 from hookline_server.settings import ServerSettings
 
@@ -25,6 +26,7 @@ def loading_apps(
     for each in listening.bounds:
         hosts = settings.pages_hosts if each is listening.pages else settings.hosts
         app = create_loading_app(keys, BrowserGuard(hosts, settings.cors))
+        app[ROOT_PATH] = settings.root_path
         found.append((app, each.copied()))
     return found
 

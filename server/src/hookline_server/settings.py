@@ -13,6 +13,7 @@ from hookline_server.answers.settings import ResponseSettings
 from hookline_server.auth.key_file import KeyFile, key_file
 from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.cors import CorsSettings
+from hookline_server.logs.config_file import LOG, LogSettings
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.replies.settings import ReplySettings
 from hookline_server.response_store_settings import ResponseStoreSettings
@@ -200,6 +201,7 @@ class ServerSettings:
         "Serve neither /openapi.json nor /docs, by vLLM's name.", default=False
     )
     tls: TlsSettings = section(TLS, TlsSettings)
+    log: LogSettings = section(LOG, LogSettings)
     cors: CorsSettings = section("browsers (CORS)", CorsSettings)
     responses: ResponseSettings = section("responses", ResponseSettings)
     replies: ReplySettings = section("tools and reasoning", ReplySettings)

@@ -20,7 +20,7 @@ from hookline_server.connections.pool import ConnectionPool
 from hookline_server.continuing import without_expectation
 from hookline_server.leftovers import discard
 from hookline_server.listening import Bound
-from hookline_server.respelling import fixed_paths, respelt
+from hookline_server.respelling import ROOT_PATH, fixed_paths, respelt, without_root
 from hookline_server.stop_signals import HANGUP, SIGNALS, ignore_all
 from hookline_server.tls.certificates import Certificates
 
@@ -102,7 +102,8 @@ async def _site(
     server = runner.server
     assert server is not None
     paths = fixed_paths(app.router.resources())
-    server.request_handler = around(server.request_handler, paths)
+    root = app.get(ROOT_PATH, "")
+    server.request_handler = around(server.request_handler, paths, root)
 
     def make(is_extra: bool) -> Connection:
         return Connection(server, pool, is_extra=is_extra)
@@ -121,13 +122,16 @@ async def _hide_server(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.pop("Server", None)
 
 
-def around(handle: Handle, paths: Collection[str]) -> Handle:
+def around(handle: Handle, paths: Collection[str], root: str = "") -> Handle:
     """Handles requests' expectations and leftovers instead of aiohttp.
 
-    Paths that are none of the fixed ones may mean one of them.
+    Paths that are none of the fixed ones may mean one of them, and all may begin with
+    the root path.
     """
 
     async def handle_all(request: web.BaseRequest) -> web.StreamResponse:
+        if root:
+            request = without_root(request, root)
         if request.path not in paths:
             request = respelt(request, paths)
         try:

@@ -14,6 +14,7 @@ from hookline.frontend.observing import ObserverAddress
 from hookline.transport.engine_client import EngineClient
 from hookline_kernels.runtime.gc_freeze import freeze_gc
 from hookline_processes.async_channel import AsyncChannel
+from hookline_server.access_log import access_log
 from hookline_server.api_servers.asking import (
     Questions,
     SharedAllowance,
@@ -62,7 +63,8 @@ async def serve_as_child(channel: socket.socket, folders: set[Path]) -> None:
     signals = StopSignals(welcome.settings.shutdown_seconds + FORCED_END_SECONDS)
     status = 1
     try:
-        await _ChildLife(link, welcome, signals.requested).run()
+        with access_log(welcome.settings.log):
+            await _ChildLife(link, welcome, signals.requested).run()
         status = 0
     finally:
         signals.ends(status)

@@ -29,7 +29,7 @@ async def open_with_tls(
     The pool counts it from the start, and may give it up to make room for others. It
     costs nothing but its socket until the client sends something.
     """
-    loop = asyncio.get_running_loop()
+    loop, peer = asyncio.get_running_loop(), _peer(accepted)
     connection.arrive(lambda: _give_up(accepted))
     try:
         first = await _first_byte(accepted)
@@ -51,7 +51,7 @@ async def open_with_tls(
             connection.fail("malformed")
     except OSError as error:  # `ssl.SSLError` is one
         if isinstance(error, ssl.SSLError):
-            logger.info("no TLS with %s: %s", _peer(accepted), _reason(error))
+            logger.info("no TLS with %s: %s", peer, _reason(error))
         connection.fail("tls_handshake")
     accepted.close()
 
@@ -92,8 +92,8 @@ def _give_up(accepted: socket.socket) -> None:
 def _peer(accepted: socket.socket) -> str:
     try:
         name = accepted.getpeername()
-    except OSError:
-        return "a client that has left"
+    except OSError:  # it has left already
+        name = None
     return str(name[0]) if isinstance(name, tuple) else "a client"
 
 

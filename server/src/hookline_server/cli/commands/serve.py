@@ -11,6 +11,7 @@ from aiohttp import web
 from hookline.config import EngineConfig
 from hookline_description.locating import located
 from hookline_kernels.runtime.gc_freeze import freeze_gc
+from hookline_server.access_log import access_log
 from hookline_server.api_servers.parent import Parent
 from hookline_server.auth.exposure import warn_if_open
 from hookline_server.binding import bound
@@ -29,7 +30,8 @@ from hookline_server.cli.secrets import (
 from hookline_server.context import key_ring
 from hookline_server.forked_children import release_in_forked_children
 from hookline_server.listening import Listening
-from hookline_server.logs.set_up import set_up_log
+from hookline_server.logs.set_up import ServerLog, set_up_log
+from hookline_server.middlewares import load_middlewares
 from hookline_server.process_settings import set_up_process
 from hookline_server.replies.parsers import choose_parsers
 from hookline_server.serving import serve
@@ -53,9 +55,11 @@ def run(argv: list[str]) -> int:
     config = engine_config(arguments, in_process=False)
     settings = arguments.make("server", ServerSettings)
     if HEADLESS.target in arguments.given:
-        with closing(set_up_log(settings.log_level, settings.log_format)):
+        with closing(_log(settings)):
             return run_headless(located(config), settings)
-    choose_parsers(settings.replies)  # mistakes are found before the model loads
+    # Mistakes are found before the model loads.
+    choose_parsers(settings.replies)
+    load_middlewares(settings.middleware)
     with ExitStack() as stack:
         return _serve(settings, config, bound(settings, stack), began)
 
@@ -72,8 +76,8 @@ def _serve(
         seconds = time.monotonic() - began
         say(banner(app, root=root, pages_root=pages_root, seconds=seconds))
 
-    log = set_up_log(settings.log_level, settings.log_format)
-    with closing(log):
+    log = _log(settings)
+    with closing(log), access_log(settings.log):
         warn_if_open(listening, key_ring(settings))
         if (tls := listening.api.tls) is not None:
             tls.certificates.warn()
@@ -99,6 +103,11 @@ def _serve(
             serving = parent.serve()
         asyncio.run(serving)
     return 0
+
+
+def _log(settings: ServerSettings) -> ServerLog:
+    own = settings.log.log_config_file
+    return set_up_log(settings.log_level, settings.log_format, own)
 
 
 def _from_environment() -> list[str]:
