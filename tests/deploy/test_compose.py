@@ -73,7 +73,7 @@ def test_server_takes_the_options_of_the_commands() -> None:
     for command in (SERVICES["server"]["command"], yaml.safe_load(own)):
         config, settings = options_of(command)
 
-        assert settings.host == "0.0.0.0"  # noqa: S104
+        assert settings.host == ("0.0.0.0",)  # noqa: S104
         assert "prometheus" in config.observers.stat_loggers
 
 

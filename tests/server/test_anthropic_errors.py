@@ -131,7 +131,7 @@ async def test_errors_while_the_model_loads() -> None:
     """
     The server that is not ready yet has the same form.
     """
-    app = create_loading_app(KeyRing(), BrowserGuard("127.0.0.1", CorsSettings()))
+    app = create_loading_app(KeyRing(), BrowserGuard(("127.0.0.1",), CorsSettings()))
     async with TestClient(TestServer(app)) as client:
         response = await client.post(PATH, json=BODY)
         answer = await response.json()

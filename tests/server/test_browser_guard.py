@@ -28,7 +28,7 @@ def settings(
     *, host: str = "127.0.0.1", api_key: str | None = None, **pages: tuple[str, ...]
 ) -> ServerSettings:
     return ServerSettings(
-        host=host,
+        host=(host,),
         api_key=api_key,
         cors=CorsSettings(**pages),
         enable_sleep_mode=True,
@@ -187,7 +187,9 @@ async def test_all_ports_are_guarded() -> None:
     """
     both = ServerSettings(metrics_port=0)
     app = create_app(FakeEngine(), both)
-    loading = create_loading_app(KeyRing(), BrowserGuard("127.0.0.1", CorsSettings()))
+    loading = create_loading_app(
+        KeyRing(), BrowserGuard(("127.0.0.1",), CorsSettings())
+    )
     found = []
     for each in (app[PAGES_APP], loading):
         async with TestClient(TestServer(each)) as client:

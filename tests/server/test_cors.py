@@ -1,6 +1,7 @@
 """Browsers may use the API for pages of allowed origins, and for no others."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ PREFLIGHT = {
 ALLOW_ORIGIN = "Access-Control-Allow-Origin"
 
 
-def settings(*origins: str, **more: tuple[str, ...]) -> ServerSettings:
+def settings(*origins: str, **more: Any) -> ServerSettings:
     return ServerSettings(
         cors=CorsSettings(allowed_origins=origins, **more), api_key="secret"
     )
@@ -112,3 +113,21 @@ def test_an_origin_has_a_scheme_and_no_path(origin: str) -> None:
     """A wrong origin, which would match no page, is an error at the start."""
     with pytest.raises(ConfigError, match="is not an origin"):
         assemble(ServerSettings, {"cors": {"allowed_origins": (origin,)}})
+
+
+async def test_credentials_need_named_origins() -> None:
+    """Both answers allow them to the named origin, and to no other."""
+    cors = CorsSettings(allowed_origins=(PAGE,), allow_credentials=True)
+    made = ServerSettings(cors=cors)
+    name = "Access-Control-Allow-Credentials"
+
+    _, preflight = await ask(
+        made, "OPTIONS", "/v1/models", {"Origin": PAGE, **PREFLIGHT}
+    )
+    _, answer = await ask(made, "GET", "/v1/models", {"Origin": PAGE})
+    _, other = await ask(made, "GET", "/v1/models", {"Origin": OTHER})
+
+    assert (preflight.get(name), answer.get(name)) == ("true", "true")
+    assert name not in other
+    with pytest.raises(ConfigError, match="requires named allowed-origins"):
+        CorsSettings(allowed_origins=("*",), allow_credentials=True)

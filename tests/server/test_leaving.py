@@ -202,7 +202,7 @@ async def test_leaving_while_the_model_loads_is_not_an_error(
     """
     caplog.set_level(logging.INFO)
     server = await served(
-        create_loading_app(KeyRing(), BrowserGuard("127.0.0.1", CorsSettings()))
+        create_loading_app(KeyRing(), BrowserGuard(("127.0.0.1",), CorsSettings()))
     )
 
     with connected(server) as client:

@@ -7,9 +7,11 @@ import pytest
 from hookline.config.readers import read_size
 from hookline_metrics.front_end_parts import ServerAddress
 from hookline_server.listening import (
+    Bound,
     ListenError,
     bound_port,
     listen,
+    listen_on,
     server_address,
     url,
 )
@@ -77,3 +79,43 @@ def test_sizes_have_units(text: str, expected: int) -> None:
     Sizes are bytes, or have a binary or a decimal unit.
     """
     assert read_size(text) == expected
+
+
+def test_several_addresses_share_a_free_port() -> None:
+    """
+    Each has a socket, and the URL is that of the first.
+    """
+    found = Bound(listen_on(("127.0.0.1", "127.0.0.2", "127.0.0.1"), 0))
+    ports = {bound_port(each) for each in found.sockets}
+    urls = found.urls
+    found.close()
+
+    (port,) = ports
+    assert urls == (f"http://127.0.0.1:{port}", f"http://127.0.0.2:{port}")
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+@pytest.mark.parametrize("hosts", [("::",), ("::", "0.0.0.0")])  # noqa: S104
+def test_both_families_are_served(hosts: tuple[str, ...]) -> None:
+    """
+    `::` alone serves IPv4, too; beside an address of IPv4 it does not take its port.
+    """
+    found = Bound(listen_on(hosts, 0))
+    port = bound_port(found.sockets[0])
+    for address in ("127.0.0.1", "::1"):
+        with socket.create_connection((address, port)) as connected:
+            assert connected.getpeername()[1] == port
+    found.close()
+
+
+def test_one_bad_address_closes_all() -> None:
+    """
+    The others' port is free again.
+    """
+    with listen("127.0.0.1", 0) as free:
+        port = bound_port(free)
+
+    with pytest.raises(ListenError, match=r"203\.0\.113\.1"):
+        listen_on(("127.0.0.1", "203.0.113.1"), port)
+
+    listen("127.0.0.1", port).close()

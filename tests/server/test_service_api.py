@@ -299,7 +299,7 @@ async def test_loading_server_is_alive_and_not_ready() -> None:
     """
     async with TestClient(
         TestServer(
-            create_loading_app(KeyRing(), BrowserGuard("127.0.0.1", CorsSettings()))
+            create_loading_app(KeyRing(), BrowserGuard(("127.0.0.1",), CorsSettings()))
         )
     ) as client:
         live = await client.get("/health/live")

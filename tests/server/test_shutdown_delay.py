@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from aiohttp import ClientSession, web
 
-from hookline_server.listening import Listening, listen, url
+from hookline_server.listening import Bound, Listening, listen
 from hookline_server.serving import serve_engine
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine
@@ -20,8 +20,8 @@ class Serving:
 
     def __init__(self, engine: FakeEngine, delay: float) -> None:
         self.stopping = asyncio.Event()
-        listening = Listening(listen("127.0.0.1", 0))
-        self._root = url(listening.api)
+        listening = Listening(Bound((listen("127.0.0.1", 0),)))
+        self._root = listening.api.url
         settings = ServerSettings(shutdown_delay=delay, shutdown_timeout=0.0)
         ready = asyncio.Event()
         self.ready = ready.wait()

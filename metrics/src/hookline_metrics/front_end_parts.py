@@ -282,8 +282,9 @@ class ServerAddress(FrontEndPart):
     """Where a server listens; sent once.
 
     Attributes:
-        host: Address of the API, or the machine's name if it listens on all addresses.
-        port: Port of the API.
+        host: Address of the API, or the machine's name if it listens on all addresses;
+            the path if it listens on a file.
+        port: Port of the API; 0 of a file.
     """
 
     host: str

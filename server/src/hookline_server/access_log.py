@@ -1,13 +1,37 @@
 """The access log: one line per request, except for frequent probes and scrapes."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
+from hookline_server.logs.config_file import LogSettings
+from hookline_server.logs.set_up import ACCESS_LOGGER
 from hookline_server.request_identity import identity_of
 
 QUIET_PATHS = ("/metrics", "/health", "/live", "/ready", "/ping")
+
+
+@contextmanager
+def access_log(settings: LogSettings) -> Iterator[None]:
+    """Has this process log requests as the settings say, until the block ends."""
+    logger = logging.getLogger(ACCESS_LOGGER)
+    paths = frozenset(settings.disable_access_log_for_endpoints)
+
+    def is_wanted(record: logging.LogRecord) -> bool:
+        arguments = record.args
+        path = arguments[1] if isinstance(arguments, tuple) else ""
+        return path not in paths
+
+    before, logger.disabled = logger.disabled, settings.disable_uvicorn_access_log
+    logger.addFilter(is_wanted)
+    try:
+        yield
+    finally:
+        logger.disabled = before
+        logger.removeFilter(is_wanted)
 
 
 class QuietAccessLogger(AbstractAccessLogger):

@@ -39,6 +39,7 @@ from hookline_server.handlers.version import show_version
 from hookline_server.heap_trimmer import HEAP
 from hookline_server.http_meter import HttpMeter
 from hookline_server.leftovers import close_if_long
+from hookline_server.middlewares import load_middlewares
 from hookline_server.openapi.description import DESCRIPTION, Description
 from hookline_server.page_counts import PageCounts
 from hookline_server.page_forwarding import forward_pages
@@ -96,7 +97,11 @@ def create_app(
         outermost = (*outermost, cors.middleware)
     entrance = Entrance(Deadlines(settings.request_timeout))
     app = web.Application(
-        middlewares=(*outermost, entrance.middleware),
+        middlewares=(
+            *outermost,
+            entrance.middleware,
+            *load_middlewares(settings.middleware),
+        ),
         client_max_size=settings.max_body_bytes,
         handler_args=HANDLER_ARGS,
     )

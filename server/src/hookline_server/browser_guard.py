@@ -9,7 +9,7 @@ no origin, and are let through.
 import ipaddress
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from aiohttp import hdrs, web
 
@@ -36,12 +36,17 @@ class BrowserGuard:
         usual: Values of `Host` that are known; programs with them need no check.
     """
 
-    def __init__(self, host: str, pages: AllowedPages) -> None:
-        """Takes the address on which the server listens, and what pages may do."""
+    def __init__(self, hosts: Collection[str], pages: AllowedPages) -> None:
+        """Takes the addresses on which the server listens, and what pages may do.
+
+        Without any, it listens on a file, which no page reaches but by a proxy.
+        """
         self._origins = frozenset(pages.allowed_origins)
-        own = {socket.gethostname().lower(), host.lower()}
+        own = {socket.gethostname().lower(), *(host.lower() for host in hosts)}
         self._names = own | {name.lower() for name in pages.allowed_hosts}
-        self._is_strict = bool(pages.allowed_hosts) or is_loopback(host)
+        self._is_strict = bool(pages.allowed_hosts) or (
+            bool(hosts) and all(map(is_loopback, hosts))
+        )
         self.usual: set[str] = set()
 
     def check(self, request: web.BaseRequest) -> None:

@@ -21,6 +21,7 @@ from hookline_server.ignored import IGNORED, IgnoredCounts
 from hookline_server.kept_responses import KeptResponses, OwnResponses
 from hookline_server.replies.parsers import ChosenParsers, choose_parsers
 from hookline_server.request_body import UNKNOWN_FIELDS, UnknownFields
+from hookline_server.respelling import ROOT_PATH
 from hookline_server.response_store import ResponseStore
 from hookline_server.settings import ServerSettings
 from hookline_server.streams import OpenStreams
@@ -65,8 +66,9 @@ def fill(
         app.cleanup_ctx.append(shared.share.lifetime)
     app[ENGINE] = engine
     app[SETTINGS] = settings
+    app[ROOT_PATH] = settings.root_path
     app[KEY_RING] = key_ring(settings)
-    app[BROWSER_GUARD] = BrowserGuard(settings.host, settings.cors)
+    app[BROWSER_GUARD] = BrowserGuard(settings.hosts, settings.cors)
     app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
     app[OPEN_STREAMS] = OpenStreams(None if shared is None else shared.share)
     app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)

@@ -96,6 +96,16 @@ class CorsSettings(AllowedPages):
         commas=True,
         read=read_words,
     )
+    allow_credentials: bool = option(
+        "Let such pages send cookies and the browser's certificates.", default=False
+    )
+
+    def __post_init__(self) -> None:
+        super(CorsSettings, self).__post_init__()
+        if self.allow_credentials and (
+            not self.allowed_origins or ANY in self.allowed_origins
+        ):
+            raise ConfigError("allow-credentials", "requires named allowed-origins")
 
 
 class Cors:
@@ -105,6 +115,7 @@ class Cors:
         self._origins = frozenset(settings.allowed_origins)
         self._methods = settings.allowed_methods
         self._headers = settings.allowed_headers
+        self._has_credentials = settings.allow_credentials
 
     @property
     def middleware(self) -> Middleware:
@@ -131,6 +142,8 @@ class Cors:
                 hdrs.ORIGIN
             ]
             response.headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = EXPOSED
+            if self._has_credentials:
+                response.headers[hdrs.ACCESS_CONTROL_ALLOW_CREDENTIALS] = "true"
 
     def _allows(self, request: web.Request) -> bool:
         origin = request.headers.get(hdrs.ORIGIN)

@@ -1,7 +1,5 @@
 """The application that answers while the model loads: alive, but not ready."""
 
-import socket
-
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
@@ -12,22 +10,24 @@ from hookline_server.browser_guard import BROWSER_GUARD, BrowserGuard
 from hookline_server.entrance import Entrance
 from hookline_server.handlers.health import LIVE_PATHS, LIVE_ROUTES
 from hookline_server.leftovers import close_if_long
-from hookline_server.listening import Listening
+from hookline_server.listening import Bound, Listening
 from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
+from hookline_server.respelling import ROOT_PATH
 from hookline_server.sending import send
 from hookline_server.settings import ServerSettings
 
 
 def loading_apps(
     listening: Listening, settings: ServerSettings, keys: KeyRing
-) -> list[tuple[web.Application, socket.socket]]:
-    """Returns such an application for each socket, and a copy of the socket."""
+) -> list[tuple[web.Application, Bound]]:
+    """Returns such an application for the API and the pages, on copies of sockets."""
     found = []
-    for each in listening.all:
-        host = settings.pages_host if each is listening.pages else settings.host
-        app = create_loading_app(keys, BrowserGuard(host, settings.cors))
-        found.append((app, each.dup()))
+    for each in listening.bounds:
+        hosts = settings.pages_hosts if each is listening.pages else settings.hosts
+        app = create_loading_app(keys, BrowserGuard(hosts, settings.cors))
+        app[ROOT_PATH] = settings.root_path
+        found.append((app, each.copied()))
     return found
 
 

@@ -42,7 +42,7 @@ def create_pages_app(
     pages_app[SETTINGS] = settings
     pages_app[DEPARTURE] = app[DEPARTURE]
     pages_app[KEY_RING] = app[KEY_RING]
-    pages_app[BROWSER_GUARD] = BrowserGuard(settings.pages_host, settings.cors)
+    pages_app[BROWSER_GUARD] = BrowserGuard(settings.pages_hosts, settings.cors)
     pages_app[ROUTE_SCOPES] = RouteScopes(Scope.METRICS)
     pages_app.on_response_prepare.append(shape_error)
     pages_app.on_response_prepare.append(echo_request_id)

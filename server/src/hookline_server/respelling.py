@@ -8,6 +8,9 @@ from aiohttp.web_urldispatcher import AbstractResource
 
 from hookline_server.request_identity import identity_of
 
+ROOT_PATH: web.AppKey[str] = web.AppKey("hookline_root_path", str)
+"""Path that a proxy in front puts before all paths of an application."""
+
 _SLASHES = re.compile("/{2,}")
 _VERSION = "/v1"
 _OTHER_NAMES = {
@@ -41,6 +44,21 @@ def respelt(request: web.BaseRequest, paths: Collection[str]) -> web.BaseRequest
     identity_of(request)  # the copy shall have the same
     url = request.rel_url.with_path(meant, encoded=True, keep_query=True)
     return request.clone(rel_url=url)
+
+
+def without_root(request: web.BaseRequest, root: str) -> web.BaseRequest:
+    """Returns a request without the path that a proxy in front has put before its own.
+
+    Requests without it stay as they are, because many proxies remove it themselves.
+    """
+    path = request.rel_url.raw_path
+    if not path.startswith(f"{root}/") or not isinstance(request, web.Request):
+        return request
+    identity_of(request)  # the copy shall have the same
+    bare = path.removeprefix(root)
+    return request.clone(
+        rel_url=request.rel_url.with_path(bare, encoded=True, keep_query=True)
+    )
 
 
 def meant_path(path: str, paths: Collection[str]) -> str | None:

@@ -92,7 +92,7 @@ async def serve_engine(
     # Sites end in reverse order, so the pages end before the API.
     async with sites(served, settings.connection_limits, share) as connections:
         report_parts(engine, app, connections)
-        address = server_address(listening.api)
+        address = server_address(listening.api.sockets[0])
         engine.report(lambda: address)
         when_ready(app)
         async with in_background(log_failure(engine)):

@@ -8,13 +8,16 @@ from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
 from hookline_processes.addresses import LARGEST_PORT, read_host
+from hookline_server.addresses import check_root_path, read_hosts, read_mode
 from hookline_server.answers.settings import ResponseSettings
 from hookline_server.auth.key_file import KeyFile, key_file
 from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.cors import CorsSettings
+from hookline_server.logs.config_file import LOG, LogSettings
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.replies.settings import ReplySettings
 from hookline_server.response_store_settings import ResponseStoreSettings
+from hookline_server.tls.settings import TLS, TlsSettings
 
 MEBIBYTE = 1024 * 1024
 KEYS = "API keys"
@@ -37,11 +40,36 @@ class MaxTokensPolicy(StrEnum):
 class ServerSettings:
     """Options of `hookline serve` that are not the engine's."""
 
-    host: str = option(
-        "Address to listen on.", default="127.0.0.1", metavar="ADDRESS", read=read_host
+    host: tuple[str, ...] = option(
+        "Address to listen on.",
+        default=("127.0.0.1",),
+        metavar="ADDRESS",
+        commas=True,
+        read=read_hosts,
     )
     port: int = option(
         "TCP port; 0 selects a free one.", default=8000, minimum=0, maximum=LARGEST_PORT
+    )
+    uds: str | None = option(
+        "Socket file to listen on instead of an address.", default=None, metavar="PATH"
+    )
+    uds_mode: int = option(
+        "Octal permissions of that file.",
+        default=0o600,
+        metavar="MODE",
+        read=read_mode,
+        shown_default="600",
+    )
+    root_path: str = option(
+        "Path that a proxy in front puts before all paths, with or without removing "
+        "it again.",
+        default="",
+        metavar="PATH",
+    )
+    middleware: tuple[str, ...] = option(
+        "Middleware of aiohttp, as module:name, around the handlers of the API.",
+        default=(),
+        metavar="NAME",
     )
     api_server_count: int = option(
         "Number of processes that serve HTTP on the port; each talks to every engine.",
@@ -172,6 +200,8 @@ class ServerSettings:
     disable_fastapi_docs: bool = option(
         "Serve neither /openapi.json nor /docs, by vLLM's name.", default=False
     )
+    tls: TlsSettings = section(TLS, TlsSettings)
+    log: LogSettings = section(LOG, LogSettings)
     cors: CorsSettings = section("browsers (CORS)", CorsSettings)
     responses: ResponseSettings = section("responses", ResponseSettings)
     replies: ReplySettings = section("tools and reasoning", ReplySettings)
@@ -191,7 +221,7 @@ class ServerSettings:
         group="pages of the stat loggers",
         metavar="ADDRESS",
         read=read_host,
-        shown_default="that of --host",
+        shown_default="those of --host",
     )
     metrics_port: int | None = option(
         "Port of /metrics and other pages of the stat loggers; 0 selects a free one.",
@@ -230,6 +260,9 @@ class ServerSettings:
         if self.api_keys is not None and self.tenant_keys is not None:
             raise ConfigError("tenant-keys", "is the former name of --api-keys")
         self._check_pages()
+        check_root_path(self.root_path)
+        if not self.host or isinstance(self.host, str):
+            raise ConfigError("host", "must be a list of addresses")
         check_tenant_header(self.tenant_header)
 
     def _check_pages(self) -> None:
@@ -244,9 +277,14 @@ class ServerSettings:
         return self.shutdown_delay + self.shutdown_timeout
 
     @property
-    def pages_host(self) -> str:
-        """Address of the metrics port, if there is one."""
-        return self.host if self.metrics_host is None else self.metrics_host
+    def hosts(self) -> tuple[str, ...]:
+        """Addresses of the API; empty if it listens on a file."""
+        return self.host if self.uds is None else ()
+
+    @property
+    def pages_hosts(self) -> tuple[str, ...]:
+        """Addresses of the metrics port, if there is one."""
+        return self.host if self.metrics_host is None else (self.metrics_host,)
 
     @property
     def connection_limits(self) -> ConnectionLimits:

@@ -12,14 +12,17 @@ from aiohttp import web
 
 from hookline_processes.terminal import Terminal
 from hookline_server.api_servers.share import Share
+from hookline_server.background import in_background
 from hookline_server.connections.accepting import Acceptor
 from hookline_server.connections.connection import Connection
 from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.connections.pool import ConnectionPool
 from hookline_server.continuing import without_expectation
 from hookline_server.leftovers import discard
-from hookline_server.respelling import fixed_paths, respelt
+from hookline_server.listening import Bound
+from hookline_server.respelling import ROOT_PATH, fixed_paths, respelt, without_root
 from hookline_server.stop_signals import HANGUP, SIGNALS, ignore_all
+from hookline_server.tls.certificates import Certificates
 
 LAST_WRITES_SECONDS = 2.0
 """Time after the drain for handlers to finish writing to slow clients."""
@@ -27,7 +30,7 @@ LAST_WRITES_SECONDS = 2.0
 logger = logging.getLogger(__name__)
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-Served = tuple[web.Application, socket.socket]
+Served = tuple[web.Application, socket.socket | Bound]
 
 
 def stop_on_signals(last: Callable[[], None] | None = None) -> asyncio.Event:
@@ -73,14 +76,20 @@ async def sites(
     pool = ConnectionPool(limits or ConnectionLimits(), share)
     async with AsyncExitStack() as stack:
         stack.callback(pool.close)
+        followed: set[Certificates] = set()
         for app, listening in served:
-            await stack.enter_async_context(_site(app, listening, pool))
+            bound = listening if isinstance(listening, Bound) else Bound((listening,))
+            if bound.tls is not None:
+                followed.add(bound.tls.certificates)
+            await stack.enter_async_context(_site(app, bound, pool))
+        for each in followed:
+            _ = await stack.enter_async_context(in_background(each.follow()))
         yield pool
 
 
 @asynccontextmanager
 async def _site(
-    app: web.Application, listening: socket.socket, pool: ConnectionPool
+    app: web.Application, bound: Bound, pool: ConnectionPool
 ) -> AsyncIterator[None]:
     runner = web.AppRunner(
         app,
@@ -93,14 +102,18 @@ async def _site(
     server = runner.server
     assert server is not None
     paths = fixed_paths(app.router.resources())
-    server.request_handler = around(server.request_handler, paths)
-    acceptor = Acceptor(
-        listening, pool, lambda is_extra: Connection(server, pool, is_extra=is_extra)
-    )
+    root = app.get(ROOT_PATH, "")
+    server.request_handler = around(server.request_handler, paths, root)
+
+    def make(is_extra: bool) -> Connection:
+        return Connection(server, pool, is_extra=is_extra)
+
+    acceptors = [Acceptor(each, pool, make, bound.tls) for each in bound.sockets]
     try:
         yield
     finally:
-        acceptor.close()
+        for acceptor in acceptors:
+            acceptor.close()
         await runner.cleanup()
 
 
@@ -109,13 +122,16 @@ async def _hide_server(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.pop("Server", None)
 
 
-def around(handle: Handle, paths: Collection[str]) -> Handle:
+def around(handle: Handle, paths: Collection[str], root: str = "") -> Handle:
     """Handles requests' expectations and leftovers instead of aiohttp.
 
-    Paths that are none of the fixed ones may mean one of them.
+    Paths that are none of the fixed ones may mean one of them, and all may begin with
+    the root path.
     """
 
     async def handle_all(request: web.BaseRequest) -> web.StreamResponse:
+        if root:
+            request = without_root(request, root)
         if request.path not in paths:
             request = respelt(request, paths)
         try:

@@ -10,6 +10,7 @@ REASONS = (
     "body_timeout",
     "write_timeout",
     "malformed",
+    "tls_handshake",
     "evicted",
     "refused",
     "drained",
@@ -40,8 +41,8 @@ CONNECTION_METRICS: tuple[Metric, ...] = (
         unit="connections",
         help="Connections that the server closed: idle (keep_alive), too slow "
         "(header_timeout, body_timeout, write_timeout), not valid HTTP (malformed), "
-        "at the maximum number of connections (idle ones: evicted; new ones: refused), "
-        "or at its shutdown (drained).",
+        "without TLS (tls_handshake), at the maximum number of connections (idle ones: "
+        "evicted; new ones: refused), or at its shutdown (drained).",
         labels=(Label("reason", REASONS),),
         scope=Scope.FRONT_END,
         value=Reading(

@@ -52,6 +52,7 @@ class ChatAnswer:
         self._reading = reading
         self._meter = UsageMeter()
         self._note = MetricsNote(settings)
+        self._role = settings.response_role
         self._ends_with_text = settings.finish_reason_with_last_token
         self._streamed: dict[int, ReplyStream] = {}
         self._names = TokenNames(
@@ -124,7 +125,7 @@ class ChatAnswer:
         stop = completion.stop_reason
         return ChatChoice(
             index=completion.index,
-            message=self._echoed(message),
+            message=self._named(self._echoed(message)),
             logprobs=await self._sliced_logprobs(completion, turns),
             token_ids=await self._token_ids(completion, turns),
             finish_reason=self._reading.finish_word(word, has_calls=has_calls),
@@ -136,6 +137,11 @@ class ChatAnswer:
             return message
         content = self._echo + (message.content or "")
         return msgspec.structs.replace(message, content=content)
+
+    def _named(self, message: AnswerMessage) -> AnswerMessage:
+        if message.role == self._role:
+            return message
+        return msgspec.structs.replace(message, role=self._role)
 
     async def _message(
         self, completion: CompletionOutput, turns: Turns
@@ -161,7 +167,8 @@ class ChatAnswer:
         if (stream := self._streamed.get(index)) is None:
             stream = ReplyStream(self._reading, self._engine.texts.token_bytes)
             self._streamed[index] = stream
-            yield ChunkChoice(index=index, delta=Delta(role="assistant", content=""))
+            delta = Delta(role=self._role, content="")
+            yield ChunkChoice(index=index, delta=delta)
             if self._echo:
                 yield ChunkChoice(index=index, delta=Delta(content=self._echo))
         choices = list(self._text_choices(completion, stream))

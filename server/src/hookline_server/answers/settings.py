@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hookline.config.options import option
+from hookline.exceptions import ConfigError
 
 
 class SpecDecodeMetrics(StrEnum):
@@ -29,6 +30,18 @@ class ResponseSettings:
         "in a further one without text.",
         default=False,
     )
+    response_role: str = option("Role of the messages in chats.", default="assistant")
+    return_tokens_as_token_ids: bool = option(
+        "Tokens of log-probabilities are token_id:NUMBER where requests are silent.",
+        default=False,
+    )
+    enable_force_include_usage: bool = option(
+        "Streams always end with the usage.", default=False
+    )
+
+    def __post_init__(self) -> None:
+        if not self.response_role:
+            raise ConfigError("response-role", "must not be empty")
 
 
 DEFAULT_RESPONSES = ResponseSettings()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from hookline.frontend.observing import ObserverAddress
 from hookline.transport.engine_client import EngineClient
 from hookline_kernels.runtime.gc_freeze import freeze_gc
 from hookline_processes.async_channel import AsyncChannel
+from hookline_server.access_log import access_log
 from hookline_server.api_servers.asking import (
     Questions,
     SharedAllowance,
@@ -38,9 +40,10 @@ from hookline_server.engine import ServingEngine
 from hookline_server.engine_sharing import AttachedEngines, AttachInfo, require_cluster
 from hookline_server.engine_start import attach_to_engines
 from hookline_server.forked_children import release_in_forked_children
-from hookline_server.listening import Listening, url
+from hookline_server.listening import Bound, Listening
 from hookline_server.serving import serve_engine, started
 from hookline_server.stop_signals import FORCED_END_SECONDS, StopSignals
+from hookline_server.tls.certificates import tls_of
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +63,8 @@ async def serve_as_child(channel: socket.socket, folders: set[Path]) -> None:
     signals = StopSignals(welcome.settings.shutdown_seconds + FORCED_END_SECONDS)
     status = 1
     try:
-        await _ChildLife(link, welcome, signals.requested).run()
+        with access_log(welcome.settings.log):
+            await _ChildLife(link, welcome, signals.requested).run()
         status = 0
     finally:
         signals.ends(status)
@@ -133,8 +137,8 @@ class _ChildLife:
         listening = self._listening
         text = banner(
             app,
-            root=url(listening.api),
-            pages_root=url(listening.pages or listening.api),
+            root=listening.api.url,
+            pages_root=(listening.pages or listening.api).url,
             seconds=time.monotonic() - self._welcome.began,
         )
         self._link.send(Serving(text))
@@ -168,9 +172,16 @@ def _attached(info: AttachInfo) -> EngineClient:
 
 
 def _listening(welcome: Welcome) -> Listening:
-    api = socket.socket(fileno=welcome.api)
-    pages = None if welcome.pages is None else socket.socket(fileno=welcome.pages)
-    return Listening(api, pages)
+    """Takes over the sockets; their certificates are read in this process, too."""
+    tls = tls_of(welcome.settings.tls)
+    api = Bound(_sockets(welcome.api), tls)
+    if not welcome.pages:
+        return Listening(api)
+    return Listening(api, Bound(_sockets(welcome.pages), tls and tls.without_clients()))
+
+
+def _sockets(descriptors: Iterable[int]) -> tuple[socket.socket, ...]:
+    return tuple(socket.socket(fileno=each) for each in descriptors)
 
 
 def _observer(welcome: Welcome) -> ObserverAddress | None:

@@ -28,7 +28,7 @@ from hookline_server.api_servers.shared_state import SharedState
 from hookline_server.api_servers.shares import Shares
 from hookline_server.background import in_background
 from hookline_server.engine_sharing import AttachInfo
-from hookline_server.listening import Listening
+from hookline_server.listening import Bound, Listening
 from hookline_server.settings import ServerSettings
 
 HUNG_SECONDS = 30.0
@@ -270,8 +270,8 @@ class Fleet:
             settings=self._settings,
             invitation=engines.invite(place.client_index),
             observer=engines.observer,
-            api=self._listening.api.fileno(),
-            pages=None if pages is None else pages.fileno(),
+            api=_descriptors(self._listening.api),
+            pages=() if pages is None else _descriptors(pages),
             shares=self._descriptor,
             began=self._began,
         )
@@ -324,6 +324,10 @@ class Fleet:
         else:
             return
         process.kill()
+
+
+def _descriptors(bound: Bound) -> tuple[int, ...]:
+    return tuple(each.fileno() for each in bound.sockets)
 
 
 def _end_unheard(

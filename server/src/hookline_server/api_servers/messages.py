@@ -40,8 +40,8 @@ class Welcome(msgspec.Struct, frozen=True, tag=True):
         settings: The server's settings.
         invitation: How it attaches to the engines.
         observer: The loggers; None if there are none.
-        api: Descriptor of the API's listening socket.
-        pages: Descriptor of that of the loggers' pages, if they have their own.
+        api: Descriptors of the API's listening sockets.
+        pages: Descriptors of those of the loggers' pages; empty if they have none.
         shares: Descriptor of the table of shares.
         began: When the command began, on the machine's monotonic clock in seconds.
     """
@@ -52,8 +52,8 @@ class Welcome(msgspec.Struct, frozen=True, tag=True):
     settings: ServerSettings
     invitation: AttachInfo
     observer: ObserverEndpoint | None
-    api: int
-    pages: int | None
+    api: tuple[int, ...]
+    pages: tuple[int, ...]
     shares: int
     began: float
 

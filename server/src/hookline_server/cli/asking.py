@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import ssl
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
@@ -79,8 +80,7 @@ def open_page(
     except AddressError as error:
         raise CommandFailedError(str(error)) from error
     except (OSError, HTTPException) as error:
-        cause = getattr(error, "reason", error)
-        raise CommandFailedError(f"cannot reach {url}: {cause}") from error
+        raise CommandFailedError(f"cannot reach {url}: {cause_of(error)}") from error
 
 
 def open_url(
@@ -109,6 +109,17 @@ def open_url(
     )
     opened: HTTPResponse = opener.open(request, timeout=timeout_seconds)
     return opened
+
+
+def cause_of(error: Exception) -> object:
+    """Returns why a URL could not be opened, and for a certificate what to do."""
+    cause = getattr(error, "reason", error)
+    if not isinstance(cause, ssl.SSLCertVerificationError):
+        return cause
+    return (
+        f"its certificate is not trusted ({cause.verify_message}); SSL_CERT_FILE names "
+        "a file of authorities to trust"
+    )
 
 
 def _reason(

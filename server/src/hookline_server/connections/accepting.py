@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from hookline_server.connections.connection import Connection
 from hookline_server.connections.pool import ConnectionPool
+from hookline_server.tls.certificates import Tls
+from hookline_server.tls.handshake import open_with_tls
 
 ACCEPTS_PER_TURN = 64
 """Between them, the event loop serves the connections that are open."""
@@ -27,7 +29,11 @@ class Acceptor:
     """
 
     def __init__(
-        self, listening: socket.socket, pool: ConnectionPool, make: MakeConnection
+        self,
+        listening: socket.socket,
+        pool: ConnectionPool,
+        make: MakeConnection,
+        tls: Tls | None = None,
     ) -> None:
         """Starts to accept.
 
@@ -35,10 +41,12 @@ class Acceptor:
             listening: A listening socket in non-blocking mode.
             pool: The pool that its connections belong to.
             make: Makes a connection; its argument is `is_extra`.
+            tls: How connections are encrypted; None if they are not.
         """
         self._listening = listening
         self._pool = pool
         self._make = make
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -85,10 +93,12 @@ class Acceptor:
             task.add_done_callback(self._opening.discard)
 
     async def _open(self, accepted: socket.socket, *, is_extra: bool) -> None:
+        connection = self._make(is_extra)
+        if self._tls is not None:
+            await open_with_tls(accepted, connection, self._tls, self._pool.limits)
+            return
         try:
-            await self._loop.connect_accepted_socket(
-                lambda: self._make(is_extra), accepted
-            )
+            await self._loop.connect_accepted_socket(lambda: connection, accepted)
         except OSError:
             # The client has left already.
             accepted.close()

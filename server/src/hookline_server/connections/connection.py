@@ -1,7 +1,7 @@
 """One client's connection: its phase, and what ends it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from typing import Any, Protocol, cast
@@ -42,6 +42,7 @@ class BodyTimeoutError(Exception):
 class Phase(Enum):
     """What a connection waits for."""
 
+    HANDSHAKE = auto()
     FIRST_BYTE = auto()
     HEADERS = auto()
     BODY = auto()
@@ -101,6 +102,7 @@ class Connection(web.RequestHandler):
         "_chunks",
         "_header_bytes",
         "_is_deaf",
+        "_leave",
         "_num_answered",
         "_owner",
         "_read_at",
@@ -133,6 +135,7 @@ class Connection(web.RequestHandler):
         self.phase = Phase.FIRST_BYTE
         self._since = self._read_at = self._wrote_at = self._loop.time()
         self._wire: asyncio.Transport | None = None
+        self._leave: Callable[[], None] | None = None
         self._body: StreamReader | None = None
         self._chunks: ChunkMeter | None = None
         self._is_deaf = False
@@ -152,7 +155,11 @@ class Connection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._wire = cast("asyncio.Transport", transport)
-        self._owner.opened(self)
+        if self.phase is Phase.HANDSHAKE:
+            self.phase, self._since = Phase.FIRST_BYTE, self._loop.time()
+            self._wrote_at = self._since
+        else:
+            self._owner.opened(self)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -234,6 +241,22 @@ class Connection(web.RequestHandler):
 
     # -- what the server calls -----------------------------------------------------
 
+    def arrive(self, leave: Callable[[], None]) -> None:
+        """Counts a connection before its handshake, which `leave` gives up."""
+        self.phase, self._leave = Phase.HANDSHAKE, leave
+        self._owner.opened(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is no handshake, or it has succeeded."""
+        return self.phase is not Phase.HANDSHAKE
+
+    def fail(self, reason: str | None) -> None:
+        """Forgets a connection without handshake; without reason, its client left."""
+        if reason is not None and self._leave is not None:  # else it is counted already
+            self._owner.count(reason)
+        self._owner.lost(self)
+
     @contextmanager
     def reading_body(self, body: StreamReader) -> Iterator[None]:
         """Limits the time of a body that is read inside.
@@ -249,7 +272,10 @@ class Connection(web.RequestHandler):
 
     def check(self, now: float) -> None:
         """Ends the connection, or its body, if a limit of time is exceeded."""
-        assert self._wire is not None
+        if self._wire is None:
+            if now - self._since >= self._owner.limits.header:
+                self.cut("tls_handshake")
+            return
         unsent = self._wire.get_write_buffer_size()
         if not unsent or unsent < self._unsent:
             self._wrote_at = now
@@ -261,7 +287,8 @@ class Connection(web.RequestHandler):
 
     def cut(self, reason: str) -> None:
         """Ends the connection at once, and with it its request."""
-        self._owner.count(reason)
+        if self._wire is not None or self._leave is not None:
+            self._owner.count(reason)
         self._abort()
 
     def close_after_sending(self, reason: str) -> None:
@@ -299,8 +326,11 @@ class Connection(web.RequestHandler):
                     self._body.set_exception(BodyTimeoutError())
 
     def _abort(self) -> None:
-        assert self._wire is not None
-        self._wire.abort()
+        if self._wire is not None:
+            self._wire.abort()
+        elif self._leave is not None:
+            leave, self._leave = self._leave, None
+            leave()
 
     def _refuse(self, error: ApiError, reason: str) -> None:
         """Answers a request whose headers are not complete."""
@@ -325,6 +355,7 @@ class Connection(web.RequestHandler):
             return
         self.phase, self._since = Phase.CLIENTS_CLOSE, self._loop.time()
         self._wire.write(to_bytes(error, request_id))
-        with suppress(OSError):  # the client has left
-            self._wire.write_eof()
+        if self._wire.can_write_eof():  # TLS cannot, and says it when it closes
+            with suppress(OSError):  # the client has left
+                self._wire.write_eof()
         self.close()

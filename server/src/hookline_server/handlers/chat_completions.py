@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from hookline_server.answers.chat import ChatAnswer
+from hookline_server.answers.silent_requests import completed
 from hookline_server.context import SETTINGS
 from hookline_server.handlers.admission import admit
 from hookline_server.handlers.conversation import read_conversation
@@ -40,7 +41,9 @@ from hookline_server.protocol.structured_outputs import asking_field
 async def chat_completions(request: web.Request) -> web.StreamResponse:
     """Generates replies to a conversation."""
     admission = await admit(request, ChatRequest, check)
-    engine, body = admission.engine, with_switches(admission.body)
+    settings = request.app[SETTINGS].responses
+    engine = admission.engine
+    body = completed(with_switches(admission.body), settings)
     check_sizes(body, engine.facts.model.vocab_size)
     params = sampling_params(
         body,
@@ -61,7 +64,6 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         may_be_shorter=body.output_tokens is None,
         stop_scopes=scopes,
     )
-    settings = request.app[SETTINGS].responses
     answer = ChatAnswer(identity, body, engine, reading, settings)
     field = asking_field(body) or reading.grammar_field
     with fields_named(_names(body, field)):

@@ -9,6 +9,7 @@ from hookline.frontend.stop_strings import StopScope
 from hookline.structured_outputs import PARAM
 from hookline_processes.fair_queue import Client
 from hookline_server.answers.completion import CompletionAnswer, Echo
+from hookline_server.answers.silent_requests import completed
 from hookline_server.context import PARSERS, SETTINGS
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.admission import admit
@@ -55,7 +56,9 @@ from hookline_server.replies.reading import completion_scopes
 async def completions(request: web.Request) -> web.StreamResponse:
     """Generates completions of each prompt."""
     admission = await admit(request, CompletionRequest, check)
-    engine, body, model = admission.engine, admission.body, admission.engine.facts.model
+    settings = request.app[SETTINGS].responses
+    engine, model = admission.engine, admission.engine.facts.model
+    body = completed(admission.body, settings)
     silent = int(model.sampling.values.get("max_tokens", DEFAULT_MAX_TOKENS))
     max_tokens = silent if body.max_tokens is None else body.max_tokens
     # An echo may be alone, but the engine generates at least one token.
@@ -105,7 +108,6 @@ async def completions(request: web.Request) -> web.StreamResponse:
         may_be_shorter=body.max_tokens is None,
         stop_scopes=scopes,
     )
-    settings = request.app[SETTINGS].responses
     answer = CompletionAnswer(identity, body, engine, echo, settings)
     field = PARAM
     if params.structured_outputs is not None:

@@ -5,6 +5,7 @@ import os
 
 from hookline_metrics.front_end_parts import LogStats
 from hookline_processes.line_writer import LineWriter
+from hookline_server.logs.config_file import LogConfig, apply_log_config
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.logs.rate_limit import RateLimit
 from hookline_server.logs.record_feed import Deliver, RecordFeed
@@ -27,8 +28,12 @@ class ServerLog(logging.Handler):
     go to the stat loggers, too, once `feed` is called.
     """
 
-    def __init__(self, log_format: LogFormat, descriptor: int) -> None:
+    def __init__(
+        self, log_format: LogFormat, descriptor: int, *, is_silent: bool = False
+    ) -> None:
+        """Starts the thread; a silent log writes nothing, and feeds stat loggers."""
         super().__init__()
+        self._is_silent = is_silent
         renderer = LineRenderer(log_format, has_colors=os.isatty(descriptor))
         self._limit = RateLimit(frozenset({ACCESS_LOGGER, STATE_LOGGER}))
         self._writer = LineWriter(
@@ -47,7 +52,8 @@ class ServerLog(logging.Handler):
         if record.exc_info:
             record.exc_text = _FORMATTER.formatException(record.exc_info)
             record.exc_info = None
-        self._writer.write(record, is_urgent=record.levelno >= logging.WARNING)
+        if not self._is_silent:
+            self._writer.write(record, is_urgent=record.levelno >= logging.WARNING)
         self._feed.put(record)
 
     def feed(self, deliver: Deliver | None) -> None:
@@ -76,10 +82,23 @@ class ServerLog(logging.Handler):
 _FORMATTER = logging.Formatter()
 
 
-def set_up_log(level: LogLevel, log_format: LogFormat) -> ServerLog:
-    """Sends all log records of this process, from a level on, to standard error."""
-    log = ServerLog(log_format, STANDARD_ERROR)
+def set_up_log(
+    level: LogLevel, log_format: LogFormat, config_file: str | None = None
+) -> ServerLog:
+    """Sends all log records of this process, from a level on, to standard error.
+
+    Args:
+        level: The minimum level.
+        log_format: The format of the lines.
+        config_file: The operator's own configuration, which goes before.
+
+    Raises:
+        ConfigError: As `apply_log_config`.
+    """
+    config = LogConfig() if config_file is None else apply_log_config(config_file)
+    log = ServerLog(log_format, STANDARD_ERROR, is_silent=config.has_handlers)
     logging.root.addHandler(log)
-    logging.root.setLevel(level.upper())
+    if not config.has_level:
+        logging.root.setLevel(level.upper())
     logging.captureWarnings(capture=True)
     return log

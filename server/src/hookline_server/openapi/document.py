@@ -17,6 +17,7 @@ from hookline_server.openapi.parameters import HEADERS, parameters
 from hookline_server.openapi.schemas import Schema, Schemas
 from hookline_server.protocol.anthropic_response import AnthropicError
 from hookline_server.protocol.errors import ErrorBody
+from hookline_server.respelling import ROOT_PATH
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -76,6 +77,7 @@ def openapi_document(app: web.Application) -> Schema:
                 "booleans in bodies may also be strings; unknown fields are ignored."
             ),
         },
+        **({"servers": [{"url": root}]} if (root := app.get(ROOT_PATH)) else {}),
         "tags": [{"name": tag.value} for tag in tags],
         "paths": _paths(app, routes, schemas),
         "components": components,

@@ -142,7 +142,7 @@ class AnswerMessage(msgspec.Struct, frozen=True, kw_only=True):
     """The generated message."""
 
     content: str | None
-    role: Literal["assistant"] = "assistant"
+    role: str = "assistant"
     refusal: None = None
     tool_calls: list[AnswerCall] | UnsetType = UNSET
     function_call: AnswerFunction | UnsetType = UNSET

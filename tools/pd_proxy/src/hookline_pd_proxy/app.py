@@ -56,7 +56,7 @@ def create_route(
         ConfigError: Spans cannot be sent as the options say, or the file of instances
             names none.
     """
-    guard = BrowserGuard(settings.host, settings.pages)
+    guard = BrowserGuard((settings.host,), settings.pages)
     app = web.Application(
         middlewares=(send, answer_errors, guard.middleware),
         client_max_size=settings.max_body_bytes,

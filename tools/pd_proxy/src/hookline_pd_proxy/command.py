@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from socket import socket
 
 from hookline import __version__
 from hookline.exceptions import ConfigError
@@ -23,7 +22,7 @@ from hookline_server.cli.options.arguments import Arguments
 from hookline_server.cli.options.parser import make_parser, parse_known
 from hookline_server.cli.output import say
 from hookline_server.cli.secrets import options_from_environment
-from hookline_server.listening import bound_port, listen, url
+from hookline_server.listening import Bound, bound_on, bound_port, listen
 from hookline_server.logs.set_up import set_up_log
 from hookline_server.sites import stop_on_signals
 
@@ -49,13 +48,16 @@ def run(argv: list[str]) -> int:
         raise UsageError("--connector requires --demo")
     settings = arguments.make("route", RouteSettings)
     log = set_up_log(settings.log_level, settings.log_format)
-    with closing(log), closing(listen(settings.host, settings.port)) as listening:
+    with (
+        closing(log),
+        closing(_bound(settings)) as listening,
+    ):
         _warn_if_wide(listening)
         asyncio.run(_serve(listening, settings))
     return 0
 
 
-async def _serve(listening: socket, settings: RouteSettings) -> None:
+async def _serve(listening: Bound, settings: RouteSettings) -> None:
     stopping = stop_on_signals()
     await serve_route(listening, settings, stopping, _teller(listening, settings))
 
@@ -68,7 +70,10 @@ def _run_demo(arguments: Arguments, rest: Sequence[str]) -> None:
     later = {"route.decode": ["http://127.0.0.1"]}
     asked = Arguments({**arguments.given, **later}, ()).make("route", RouteSettings)
     log = set_up_log(asked.log_level, asked.log_format)
-    with closing(log), closing(listen(asked.host, asked.port)) as listening:
+    with (
+        closing(log),
+        closing(_bound(asked)) as listening,
+    ):
         demo = DemoSettings(
             connector=str(arguments.given.get("demo.connector", SHARED_STORAGE)),
             arguments=rest,
@@ -82,12 +87,16 @@ def _run_demo(arguments: Arguments, rest: Sequence[str]) -> None:
         asyncio.run(Demo(demo).run(listening, settings, when_ready))
 
 
-def _warn_if_wide(listening: socket) -> None:
-    if is_wide(listening):
+def _bound(settings: RouteSettings) -> Bound:
+    return bound_on(settings.host, settings.port, settings.tls)
+
+
+def _warn_if_wide(listening: Bound) -> None:
+    if is_wide(listening.sockets[0]):
         logger.warning(
             "the proxy listens on %s and checks no API keys itself: whoever reaches it "
             "can use instances without keys",
-            listening.getsockname()[0],
+            listening.sockets[0].getsockname()[0],
         )
 
 
@@ -102,8 +111,8 @@ def _ports(host: str, port: int) -> dict[Role, int]:
     return ports
 
 
-def _teller(listening: socket, settings: RouteSettings) -> Callable[[], None]:
-    root = url(listening)
+def _teller(listening: Bound, settings: RouteSettings) -> Callable[[], None]:
+    root = listening.url
     lines = [
         f"Hookline {__version__} routes",
         *(f"  prefill  {each}" for each in settings.prefill),

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from hookline_pd_proxy.settings import RouteSettings
 from hookline_processes.python import python_command, python_environment
 from hookline_server.auth.key_ring import KeyRing
 from hookline_server.browser_guard import BrowserGuard
+from hookline_server.listening import Bound
 from hookline_server.loading import create_loading_app
 from hookline_server.sites import sites, stop_on_signals
 
@@ -134,7 +134,7 @@ class Demo:
 
     async def run(
         self,
-        listening: socket.socket,
+        listening: Bound,
         settings: RouteSettings,
         when_ready: Callable[[], None],
     ) -> None:
@@ -151,9 +151,9 @@ class Demo:
                     command = self._settings.command(role, Path(folder))
                     self._children.append(await Child.start(role, command))
                 watching = [asyncio.create_task(self._watch(c)) for c in self._children]
-                guard = BrowserGuard(settings.host, settings.pages)
+                guard = BrowserGuard((settings.host,), settings.pages)
                 app = create_loading_app(KeyRing(), guard)
-                async with sites([(app, listening.dup())]):
+                async with sites([(app, listening.copied())]):
                     await self._wait_until_ready()
                 if not self._stopping.is_set():
                     await serve_route(listening, settings, self._stopping, when_ready)

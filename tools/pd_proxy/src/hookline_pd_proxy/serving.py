@@ -1,16 +1,16 @@
 """The life of a proxy: serve until it is stopped, drain, end."""
 
 import asyncio
-import socket
 from collections.abc import Callable
 
 from hookline_pd_proxy.app import PROXY, create_route
 from hookline_pd_proxy.settings import RouteSettings
+from hookline_server.listening import Bound
 from hookline_server.sites import sites
 
 
 async def serve_route(
-    listening: socket.socket,
+    listening: Bound,
     settings: RouteSettings,
     stopping: asyncio.Event,
     when_ready: Callable[[], None],

@@ -10,6 +10,7 @@ from hookline_processes.addresses import LARGEST_PORT, read_host
 from hookline_server.cors import AllowedPages
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.settings import MEBIBYTE
+from hookline_server.tls.settings import TLS, TlsSettings
 
 ROUTE = "route"
 TRACES_OPTION = "otlp-traces-endpoint"
@@ -153,6 +154,7 @@ class RouteSettings:
         maximum=1,
     )
     pages: AllowedPages = section("browsers", AllowedPages)
+    tls: TlsSettings = section(TLS, TlsSettings)
     log_level: LogLevel = option(
         "Minimum level of the proxy's log lines.", default=LogLevel.INFO, group=ROUTE
     )

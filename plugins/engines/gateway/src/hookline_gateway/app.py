@@ -75,7 +75,7 @@ def create_gateway(
     pool = Pool(instances, in_turn=in_turn)
     counts = PageCounts()
     meter = HttpMeter(books, counts.stats)
-    guard = BrowserGuard(settings.host, settings.pages)
+    guard = BrowserGuard((settings.host,), settings.pages)
     app = web.Application(
         middlewares=(meter.middleware, send, answer_errors, guard.middleware),
         client_max_size=settings.max_body_bytes,

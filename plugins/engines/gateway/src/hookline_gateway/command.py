@@ -5,7 +5,6 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from socket import socket
 
 from hookline import __version__
 from hookline.config import EngineConfig
@@ -20,7 +19,7 @@ from hookline_server.auth.exposure import is_wide
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.output import say
 from hookline_server.cli.secrets import options_from_environment
-from hookline_server.listening import listen, url
+from hookline_server.listening import Bound, bound_on
 from hookline_server.logs.set_up import set_up_log
 from hookline_server.process_settings import set_up_process
 from hookline_server.sites import stop_on_signals
@@ -48,12 +47,15 @@ def run(argv: list[str]) -> int:
     config = named(engine_config(arguments, in_process=True))
     log = set_up_log(settings.log_level, settings.log_format)
     set_up_process()
-    with closing(log), closing(listen(settings.host, settings.port)) as listening:
-        if is_wide(listening):
+    with (
+        closing(log),
+        closing(bound_on(settings.host, settings.port, settings.tls)) as listening,
+    ):
+        if is_wide(listening.sockets[0]):
             logger.warning(
                 "the gateway listens on %s and checks no API keys itself: whoever "
                 "reaches it can use upstreams without keys",
-                listening.getsockname()[0],
+                listening.sockets[0].getsockname()[0],
             )
         asyncio.run(_serve(listening, settings, config))
     return 0
@@ -71,9 +73,9 @@ def with_flags(argv: Sequence[str]) -> Iterator[str]:
 
 
 async def _serve(
-    listening: socket, settings: GatewaySettings, config: EngineConfig
+    listening: Bound, settings: GatewaySettings, config: EngineConfig
 ) -> None:
-    root = url(listening)
+    root = listening.url
 
     def tell() -> None:
         # A full collection would look at all imports, and streams wait meanwhile.

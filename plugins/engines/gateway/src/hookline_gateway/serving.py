@@ -1,18 +1,18 @@
 """The life of a gateway: serve until it is stopped, drain, end."""
 
 import asyncio
-import socket
 from collections.abc import Callable
 
 from hookline.config import EngineConfig
 from hookline_gateway.app import GATEWAY, create_gateway
 from hookline_gateway.settings import GatewaySettings
 from hookline_server.connections.limits import ConnectionLimits, connections_allowed
+from hookline_server.listening import Bound
 from hookline_server.sites import sites
 
 
 async def serve_gateway(
-    listening: socket.socket,
+    listening: Bound,
     settings: GatewaySettings,
     config: EngineConfig,
     stopping: asyncio.Event,

@@ -12,6 +12,7 @@ from hookline_processes.addresses import LARGEST_PORT, read_host
 from hookline_server.cors import AllowedPages
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.settings import MEBIBYTE, check_tenant_header
+from hookline_server.tls.settings import TLS, TlsSettings
 
 GATEWAY = "gateway"
 UPSTREAMS = "upstreams"
@@ -126,6 +127,7 @@ class GatewaySettings:
         minimum=0,
     )
     pages: AllowedPages = section("browsers", AllowedPages)
+    tls: TlsSettings = section(TLS, TlsSettings)
     log_level: LogLevel = option(
         "Minimum level of the gateway's log lines.",
         default=LogLevel.INFO,

@@ -24,7 +24,7 @@ def operation_attributes(request: Completions, origin: Origin) -> Pairs:
     yield "gen_ai.provider.name", PROVIDER
     yield "gen_ai.request.model", origin.model
     yield "server.address", None if server is None else server.host
-    yield "server.port", None if server is None else server.port
+    yield "server.port", None if server is None else server.port or None
     yield "error.type", request.error_type
     tenant = request.first.facts.tenant
     yield "hookline.tenant", None if tenant is None else cut(tenant)

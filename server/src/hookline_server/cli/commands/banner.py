@@ -12,6 +12,7 @@ from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.context import ENGINE, SETTINGS
 from hookline_server.handlers import missing_metrics
+from hookline_server.listening import UNIX
 from hookline_server.pages import PAGES
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
@@ -20,17 +21,22 @@ EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 def banner(app: web.Application, *, root: str, pages_root: str, seconds: float) -> str:
     """Returns the lines printed when the server is ready: URLs, model, an example."""
     facts = app[ENGINE].facts
+    scheme, _, of_socket = root.partition(UNIX)
+    if of_socket:
+        root = f"{scheme}://localhost"
+        pages_root = root if UNIX in pages_root else pages_root
     shape = facts.model
     model = f"{shape.architecture}, {shape.dtype}, context of {shape.max_model_len}"
     lines = [
         f"Hookline {__version__} serves {facts.model_name} ({model} tokens)",
+        *([f"  socket   {of_socket}"] if of_socket else []),
         f"  API      {root}/v1",
         *_pages(app, pages_root),
         f"  health   {root}/health",
         *_sampling(shape.sampling),
         *([f"  computed by {facts.model.kernels}"] if facts.model.kernels else []),
         f"  ready in {seconds:.1f} s; try:",
-        f"  {_curl(app, root=root)}",
+        f"  {_curl(app, root=root, of_socket=of_socket)}",
     ]
     return "\n".join(lines)
 
@@ -53,7 +59,7 @@ def _pages(app: web.Application, root: str) -> Iterable[str]:
         yield f"  probes   {root}/health"
 
 
-def _curl(app: web.Application, *, root: str) -> str:
+def _curl(app: web.Application, *, root: str, of_socket: str) -> str:
     for everywhere, here in EVERYWHERE.items():
         root = root.replace(everywhere, here)
     body = {
@@ -63,7 +69,8 @@ def _curl(app: web.Application, *, root: str) -> str:
         "temperature": 0,
     }
     key = " -H 'Authorization: Bearer …'" if app[KEY_RING].guards(Scope.SERVE) else ""
+    place = f"--unix-socket {shlex.quote(of_socket)} " if of_socket else ""
     return (
-        f"curl {root}/v1/completions -H 'Content-Type: application/json'{key} "
+        f"curl {place}{root}/v1/completions -H 'Content-Type: application/json'{key} "
         f"-d {shlex.quote(json.dumps(body))}"
     )

@@ -4,14 +4,17 @@ import asyncio
 import logging
 import os
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from aiohttp import web
 
+from hookline.config import EngineConfig
 from hookline_description.locating import located
 from hookline_kernels.runtime.gc_freeze import freeze_gc
+from hookline_server.access_log import access_log
 from hookline_server.api_servers.parent import Parent
 from hookline_server.auth.exposure import warn_if_open
+from hookline_server.binding import bound
 from hookline_server.cli.commands.banner import banner
 from hookline_server.cli.commands.headless import run_headless
 from hookline_server.cli.engine_starter import engine_starter, owner_starter
@@ -26,8 +29,9 @@ from hookline_server.cli.secrets import (
 )
 from hookline_server.context import key_ring
 from hookline_server.forked_children import release_in_forked_children
-from hookline_server.listening import ListenError, Listening, listen, url
-from hookline_server.logs.set_up import set_up_log
+from hookline_server.listening import Listening
+from hookline_server.logs.set_up import ServerLog, set_up_log
+from hookline_server.middlewares import load_middlewares
 from hookline_server.process_settings import set_up_process
 from hookline_server.replies.parsers import choose_parsers
 from hookline_server.serving import serve
@@ -51,13 +55,20 @@ def run(argv: list[str]) -> int:
     config = engine_config(arguments, in_process=False)
     settings = arguments.make("server", ServerSettings)
     if HEADLESS.target in arguments.given:
-        with closing(set_up_log(settings.log_level, settings.log_format)):
+        with closing(_log(settings)):
             return run_headless(located(config), settings)
-    choose_parsers(settings.replies)  # mistakes are found before the model loads
-    listening = _listening(settings)
+    # Mistakes are found before the model loads.
+    choose_parsers(settings.replies)
+    load_middlewares(settings.middleware)
+    with ExitStack() as stack:
+        return _serve(settings, config, bound(settings, stack), began)
+
+
+def _serve(
+    settings: ServerSettings, config: EngineConfig, listening: Listening, began: float
+) -> int:
     release_in_forked_children(listening.all)
-    root = url(listening.api)
-    pages_root = url(listening.pages or listening.api)
+    root, pages_root = listening.api.url, (listening.pages or listening.api).url
 
     def when_ready(app: web.Application) -> None:
         # A full collection would look at all imports: 100 ms for everything here.
@@ -65,10 +76,13 @@ def run(argv: list[str]) -> int:
         seconds = time.monotonic() - began
         say(banner(app, root=root, pages_root=pages_root, seconds=seconds))
 
-    log = set_up_log(settings.log_level, settings.log_format)
-    with closing(listening), closing(log):
+    log = _log(settings)
+    with closing(log), access_log(settings.log):
         warn_if_open(listening, key_ring(settings))
-        logger.info("listening on %s", " and ".join(map(url, listening.all)))
+        if (tls := listening.api.tls) is not None:
+            tls.certificates.warn()
+        urls = [each for place in listening.bounds for each in place.urls]
+        logger.info("listening on %s", " and ".join(urls))
         if settings.api_server_count == 1:
             serving = serve(
                 listening,
@@ -91,19 +105,11 @@ def run(argv: list[str]) -> int:
     return 0
 
 
+def _log(settings: ServerSettings) -> ServerLog:
+    own = settings.log.log_config_file
+    return set_up_log(settings.log_level, settings.log_format, own)
+
+
 def _from_environment() -> list[str]:
     keys = options_from_environment(("api-key", "metrics-token"), os.environ)
     return [*keys, *secret_file_from_environment(os.environ)]
-
-
-def _listening(settings: ServerSettings) -> Listening:
-    """Listens before the model loads, so that a port in use fails at once."""
-    api = listen(settings.host, settings.port)
-    if settings.metrics_port is None:
-        return Listening(api)
-    host = settings.metrics_host or settings.host
-    try:
-        return Listening(api, listen(host, settings.metrics_port))
-    except ListenError:
-        api.close()
-        raise

@@ -4,7 +4,7 @@ from http.client import HTTPException
 from urllib.error import HTTPError
 
 from hookline_processes.addresses import AddressError
-from hookline_server.cli.asking import open_url
+from hookline_server.cli.asking import cause_of, open_url
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.option import Option
 
@@ -35,5 +35,4 @@ def fetch(url: str, *, token: str | None = None) -> str:
     except AddressError as error:
         raise UsageError(str(error)) from error
     except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise UsageError(f"cannot read {url}: {reason}") from error
+        raise UsageError(f"cannot read {url}: {cause_of(error)}") from error

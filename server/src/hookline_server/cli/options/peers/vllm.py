@@ -169,9 +169,6 @@ OTHERWISE: Mapping[str, str] = {
         "enable-log-deltas max-log-len"
     ),
     "use --log-level": "uvicorn-log-level",
-    "requests are logged at --log-level info, probes and scrapes never": (
-        "disable-access-log-for-endpoints disable-uvicorn-access-log"
-    ),
     "errors of requests are logged with their causes; leave it out": "log-error-stack",
     "headers have fixed limits, and --header-timeout": (
         "h11-max-header-count h11-max-incomplete-event-size"
@@ -179,28 +176,19 @@ OTHERWISE: Mapping[str, str] = {
     "the fingerprint is that of the engine's configuration; leave it out": (
         "fingerprint-mode fingerprint-value"
     ),
-    "name the allowed origins with --allowed-origins": "allow-credentials",
     "parsers know their own formats; leave it out": (
         "anthropic-disabled-thinking-effort cohere-format cohere-is-reasoning-model"
     ),
     "one server serves one model": "task",
     "use --speculative-config": "speculative-model",
     "the chat template is that of the model's folder": "chat-template",
-    "put a proxy in front that ends TLS": (
-        "enable-ssl-refresh ssl-ca-certs ssl-cert-reqs ssl-certfile ssl-ciphers "
-        "ssl-keyfile"
-    ),
-    "listen on a loopback port; a proxy in front may have a socket": "uds",
-    "answers have the role assistant; leave it out": "response-role",
     "metrics count what runs and waits; leave it out": "enable-server-load-tracking",
     "the template gets content as it takes it; leave it out": (
         "chat-template-content-format"
     ),
     "change config.json in the model's folder": "hf-overrides",
     "a model is served with its tokenizer": "skip-tokenizer-init tokenizer-mode",
-    "use --log-level and --log-format": "log-config-file logging-config",
-    "set the path in the proxy in front": "root-path",
-    "stat loggers bring pages, see docs/hooks.md": "middleware",
+    "use --log-config-file, or --log-level and --log-format": "logging-config",
 }
 """What Hookline has in another form, or does by itself."""
 
@@ -223,12 +211,10 @@ SETTLED: Mapping[str, str] = {
     "logprobs-mode": "raw_logprobs",
     "model-impl": "auto",
     "nnodes": "1",
-    "no-allow-credentials": "",
     "no-disable-hybrid-kv-cache-manager": "",
     "no-enable-log-requests": "",
     "node-rank": "0",
     "prefill-context-parallel-size": "1",
-    "response-role": "assistant",
     "swap-space": "0",
     "tokenizer-mode": "auto hf fast",
     "watermark": "0 0.0",

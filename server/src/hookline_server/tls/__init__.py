@@ -1,0 +1,1 @@
+"""TLS of the server's sockets: options, certificates, and handshakes."""
