@@ -6,9 +6,10 @@ from pathlib import Path
 
 from hookline.config.model import ModelConfig
 from hookline.exceptions import ModelLoadError
-from hookline.model_description import ModelDescription, find_folder, read_object
+from hookline.model_description import ModelDescription, find_folder
 from hookline_description.context_length import ContextLength, context_length
 from hookline_description.end_tokens import EndTokens, end_tokens
+from hookline_description.overriding import read_config_file
 from hookline_description.sampling_defaults import (
     GENERATION_FILE,
     ReadDefaults,
@@ -66,7 +67,7 @@ def read_description(config: ModelConfig) -> ReadDescription:
         ModelLoadError: The description is missing, damaged or incomplete.
     """
     name, folder = config.model, find_folder(config.model)
-    whole = read_object(name, folder / "config.json")
+    whole = read_config_file(config, folder)
     text = whole.get("text_config")
     inner = text if isinstance(text, dict) else whole
     architectures = whole.get("architectures")

@@ -112,6 +112,14 @@ class ModelConfig:
         shown_default="none",
         read_mapping=dict,
     )
+    hf_overrides: dict[str, object] = option(
+        "Values that take the place of config.json's, such as "
+        '{"max_position_embeddings": 8192}.',
+        default_factory=dict,
+        metavar="JSON",
+        shown_default="none",
+        read_mapping=dict,
+    )
     convert: Convert = option(
         "embed lets a model that generates embed as well; auto and none do not.",
         default=Convert.AUTO,
