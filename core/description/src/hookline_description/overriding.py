@@ -1,4 +1,7 @@
-"""Reads `config.json` as the option `hf-overrides` changes it, by vLLM's rules."""
+"""Reads `config.json` as the option `hf-overrides` changes it, by vLLM's rules.
+
+ModelOpt has described quantized weights in a file beside it, which is read, too.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +11,7 @@ from hookline.model_description import read_object
 
 _NO_PARTS = {"quantization_config", "compression_config"}
 _PART = "_config"
+_MODELOPT_FILE = "hf_quant_config.json"
 
 
 def read_config_file(config: ModelConfig, folder: Path) -> dict[str, object]:
@@ -17,6 +21,12 @@ def read_config_file(config: ModelConfig, folder: Path) -> dict[str, object]:
         ModelLoadError: The file is missing or damaged.
     """
     described = read_object(config.model, folder / "config.json")
+    beside = folder / _MODELOPT_FILE
+    if not described.get("quantization_config") and beside.is_file():
+        found = read_object(config.model, beside).get("quantization")
+        if isinstance(found, dict) and found.get("quant_algo"):
+            entries = {"quant_method": "modelopt", **found}
+            described = {**described, "quantization_config": entries}
     return overridden(described, config.hf_overrides)
 
 

@@ -43,6 +43,10 @@ class Quantization(StrEnum):
     GPTQ = "gptq"
     AWQ = "awq"
     COMPRESSED_TENSORS = "compressed-tensors"
+    FP8 = "fp8"
+    FBGEMM_FP8 = "fbgemm_fp8"
+    MODELOPT = "modelopt"
+    MXFP4 = "mxfp4"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

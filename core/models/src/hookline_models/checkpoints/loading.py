@@ -39,6 +39,7 @@ from hookline_models.quantization import (
     find_method,
     find_scales_method,
     forget_quantization,
+    refuse_unnamed,
 )
 
 _log = logging.getLogger(__name__)
@@ -232,6 +233,7 @@ def _read(job: LoadJob, found: FoundModel) -> PreTrainedModel:
     with WeightFiles(job.folder) as files, files.explained():
         own = files.shards(found.part)
         if method is None:
+            refuse_unnamed(job.config.model, own)
             model = model_of(job, found, own)
             method = find_scales_method(job.config, own, job.cache_dtype)
         else:
