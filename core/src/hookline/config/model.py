@@ -49,6 +49,13 @@ class Quantization(StrEnum):
     MXFP4 = "mxfp4"
 
 
+class TokenizerMode(StrEnum):
+    """How a tokenizer is read: tokenizer.json itself, or by `transformers`' class."""
+
+    AUTO = "auto"
+    HF = "hf"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
     """The model that an engine serves.
@@ -71,6 +78,18 @@ class ModelConfig:
         "Folder with a tokenizer, or id of a hub.",
         default=None,
         metavar="FOLDER",
+        shown_default="the model's",
+    )
+    tokenizer_mode: TokenizerMode = option(
+        "auto reads tokenizer.json as it is, and converts other files; hf always asks "
+        "the class that tokenizer_config.json names.",
+        default=TokenizerMode.AUTO,
+    )
+    chat_template: str | None = option(
+        "Chat template of all conversations: a file, the name of one of the model's, "
+        "or the template itself.",
+        default=None,
+        metavar="FILE|NAME",
         shown_default="the model's",
     )
     dtype: Dtype = option(

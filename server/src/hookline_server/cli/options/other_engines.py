@@ -15,7 +15,6 @@ _ACCESS_LOG = "requests are logged at --log-level info, probes and scrapes never
 ADVICE: Mapping[str, str] = {
     "allow-credentials": "name the allowed origins with --allowed-origins",
     "attention-backend": _BACKEND,
-    "chat-template": "the chat template is that of the model's folder",
     "chunked-prefill-size": "use --max-num-batched-tokens",
     "compilation-config": _BACKEND,
     "context-length": "use --max-model-len",
@@ -57,6 +56,8 @@ ADVICE: Mapping[str, str] = {
     "root-path": "set the path in the proxy in front",
     "schedule-conservativeness": "use --scheduling-policy and --max-num-queued-reqs",
     "schedule-policy": "use --scheduling-policy",
+    "skip-tokenizer-init": "a tokenizer is always loaded, though prompts may be token "
+    "ids; --tokenizer names one that is elsewhere",
     "speculative-algorithm": "use --speculative-config",
     "speculative-model": "use --speculative-config",
     "ssl-ca-certs": _TLS,
@@ -64,7 +65,6 @@ ADVICE: Mapping[str, str] = {
     "ssl-keyfile": _TLS,
     "swap-space": _NO_SWAP,
     "task": _ONE_MODEL,
-    "tokenizer-mode": "the tokenizer is that of the model's folder",
     "tokenizer-path": "use --tokenizer",
     "tool-parser-plugin": _PARSER,
     "tp": "use --tensor-parallel-size",
