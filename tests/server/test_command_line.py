@@ -347,6 +347,7 @@ def test_examples_in_the_help_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert (status, capsys.readouterr().err) == (0, "")
     assert made.follows_cache
     assert set(examples) == {
+        "hf-overrides",
         "kv-transfer-config",
         "override-generation-config",
         "pooler-config",

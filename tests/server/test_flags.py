@@ -10,6 +10,7 @@ ENGINE = """
     model served-model-name tokenizer dtype quantization load-format
     max-model-len seed runner convert pooler-config extension-config
     generation-config override-generation-config engine-option engine-argument
+    hf-overrides tokenizer-mode chat-template tokenizer-revision
     block-size num-kv-blocks kv-cache-memory kv-cache-dtype kv-cache-prefault
     gpu-memory-utilization enable-prefix-caching prefix-caching-hash-algo
     kv-cache-metrics kv-cache-metrics-sample max-num-seqs max-num-queued-reqs

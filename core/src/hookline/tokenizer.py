@@ -1,6 +1,7 @@
 """A model's tokenizer, with its chat template."""
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -8,11 +9,23 @@ from jinja2 import TemplateError
 from tokenizers import decoders
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from hookline.exceptions import ChatTemplateError, ModelLoadError, RequestError
+from hookline.config.model import TokenizerMode
+from hookline.exceptions import (
+    ChatTemplateError,
+    ConfigError,
+    ModelLoadError,
+    RequestError,
+)
 from hookline.frozen import EMPTY
 from hookline_processes.model_files import tokenizer_files_refusal
 
 ChatMessage = Mapping[str, object]
+_DEFAULT = "default"
+_VOCABULARIES = (
+    *("tokenizer.json", "vocab.json", "vocab.txt"),
+    *("tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
+)
+"""Files of which a folder with a tokenizer has at least one."""
 
 
 def byte_level_alphabet() -> dict[str, int]:
@@ -30,7 +43,8 @@ class Tokenizer:
     Attributes:
         is_byte_level: Whether each token stands for fixed bytes, so that tokens can be
             decoded one by one.
-        chat_template: Source of the chat template; None if the model has none.
+        templates: Sources of the chat templates by name; most models have only the
+            default one.
         special_ids: The ids of special tokens.
         special_texts: Their texts.
     """
@@ -50,21 +64,26 @@ class Tokenizer:
         self._alphabet = byte_level_alphabet()
         self._bytes: dict[int, bytes] = {}  # at most one entry per token
         self.is_byte_level = _is_byte_level(inner)
-        self.chat_template = _chat_template(inner)
+        own = inner.chat_template
+        named = own if isinstance(own, dict) else {_DEFAULT: own} if own else {}
+        self.templates: Mapping[str, str] = named
 
     @classmethod
-    def load(cls, folder: Path) -> "Tokenizer":
+    def load(
+        cls, folder: Path, mode: TokenizerMode = TokenizerMode.AUTO
+    ) -> "Tokenizer":
         """Loads a tokenizer from a folder.
 
         Raises:
             ModelLoadError: The folder has no tokenizer, or it is refused.
         """
-        if reason := tokenizer_files_refusal(folder):
+        if reason := tokenizer_files_refusal(folder) or _lack(folder):
             raise ModelLoadError(str(folder), reason)
         try:
-            inner = _read(folder)
+            inner = _read(folder, mode)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            reason = f"its tokenizer cannot be read: {error}"
+            (line, *_) = [*str(error).strip().splitlines(), ""]
+            reason = f"its tokenizer cannot be read: {line or type(error).__name__}"
             raise ModelLoadError(str(folder), reason) from error
         if not inner.is_fast:
             raise ModelLoadError(str(folder), "its tokenizer is not a fast tokenizer")
@@ -77,7 +96,34 @@ class Tokenizer:
 
     @property
     def has_chat_template(self) -> bool:
-        return self.chat_template is not None
+        return bool(self.templates)
+
+    @property
+    def chat_template(self) -> str | None:
+        """Source of the template for conversations without tools; None without one."""
+        return self.templates.get(_DEFAULT)
+
+    def use_template(self, given: str) -> None:
+        """Has one template render all conversations.
+
+        Args:
+            given: Name of one of the model's, a file, or a template itself.
+
+        Raises:
+            ConfigError: It is none of these.
+        """
+        if (source := self.templates.get(given)) is None:
+            try:
+                source = Path(given).read_text("utf-8")
+            except (OSError, ValueError) as error:
+                if "{" not in given:
+                    reason = f"{given!r} is no file that can be read ({error}), "
+                    names = ", ".join(self.templates) or "none"
+                    reason += f"nor the name of one of the model's: {names}"
+                    raise ConfigError("chat-template", reason) from error
+                source = given
+        self._inner.chat_template = source
+        self.templates = {_DEFAULT: source}
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         ids = self._inner.encode(
@@ -164,13 +210,24 @@ class Tokenizer:
         return bytes(byte for byte in known if byte is not None)
 
 
-def _read(folder: Path) -> PreTrainedTokenizerBase:
+def _lack(folder: Path) -> str:
+    """Returns what a folder lacks to have a tokenizer; empty if nothing is known."""
+    found = [name for name in _VOCABULARIES if (folder / name).is_file()]
+    if not found:
+        names = ", ".join(_VOCABULARIES)
+        return f"it has no tokenizer (none of {names}): --tokenizer names another"
+    if found[0].endswith(".model") and find_spec("sentencepiece") is None:
+        return f"{found[0]} is converted by a library: pip install sentencepiece"
+    return ""
+
+
+def _read(folder: Path, mode: TokenizerMode) -> PreTrainedTokenizerBase:
     """Reads `tokenizer.json` if it exists, which does not require torch.
 
-    `AutoTokenizer` converts other formats.
+    `AutoTokenizer` converts other formats, and is asked by the mode `hf`.
     """
     inner: PreTrainedTokenizerBase
-    if (folder / "tokenizer.json").is_file():
+    if mode is TokenizerMode.AUTO and (folder / "tokenizer.json").is_file():
         inner = PreTrainedTokenizerFast.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
@@ -181,13 +238,6 @@ def _read(folder: Path) -> PreTrainedTokenizerBase:
         folder, local_files_only=True, trust_remote_code=False
     )
     return inner
-
-
-def _chat_template(inner: PreTrainedTokenizerBase) -> str | None:
-    try:
-        return str(inner.get_chat_template())
-    except ValueError:  # it has none, or several without a default
-        return None
 
 
 def _is_byte_level(inner: PreTrainedTokenizerBase) -> bool:

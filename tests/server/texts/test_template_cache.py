@@ -7,7 +7,7 @@ def test_templates_are_compiled_once() -> None:
     """
     The same source is the same template; the model's own is another one.
     """
-    cache = TemplateCache("own {{ bos_token }}", {"bos_token": "<s>"})
+    cache = TemplateCache({"default": "own {{ bos_token }}"}, {"bos_token": "<s>"})
 
     first = cache.get("{{ bos_token }}")
 
@@ -21,7 +21,7 @@ def test_the_least_recently_used_goes() -> None:
     """
     However many templates requests have, few are kept, and always the model's own.
     """
-    cache = TemplateCache("own", {})
+    cache = TemplateCache({"default": "own"}, {})
     own, kept, lost = cache.get(None), cache.get("kept"), cache.get("lost")
 
     for number in range(MAX_TEMPLATES - 1):

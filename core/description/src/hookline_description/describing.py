@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from hookline.config.model import ModelConfig
 from hookline.exceptions import ModelLoadError
-from hookline.model_description import ModelDescription, find_folder, read_object
+from hookline.model_description import (
+    ModelDescription,
+    find_folder,
+    find_tokenizer_folder,
+)
 from hookline_description.context_length import ContextLength, context_length
 from hookline_description.end_tokens import EndTokens, end_tokens
+from hookline_description.overriding import read_config_file
 from hookline_description.sampling_defaults import (
     GENERATION_FILE,
     ReadDefaults,
@@ -66,13 +70,14 @@ def read_description(config: ModelConfig) -> ReadDescription:
         ModelLoadError: The description is missing, damaged or incomplete.
     """
     name, folder = config.model, find_folder(config.model)
-    whole = read_object(name, folder / "config.json")
+    whole = read_config_file(config, folder)
     text = whole.get("text_config")
     inner = text if isinstance(text, dict) else whole
     architectures = whole.get("architectures")
     names = architectures if isinstance(architectures, list) else []
     generation = read_generation(config, folder)
-    tokenizer = read_tokenizer(name, Path(config.tokenizer or folder))
+    named = config.tokenizer
+    tokenizer = read_tokenizer(name, find_tokenizer_folder(named) if named else folder)
     vocab_size = inner.get("vocab_size")
     if not is_length(vocab_size):
         raise ModelLoadError(name, "config.json has no valid vocab_size")

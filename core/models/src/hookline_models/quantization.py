@@ -28,6 +28,8 @@ _SCALES = "kv-cache-scales"
 _NO_FORMATS = {Quantization.W8A16, Quantization.W4A16, _SCALES}
 """Methods that no checkpoint names."""
 _SCALE = re.compile(r"\.\d+\..*?\b(?:(?:kv|k|v)_scale|[kv]_proj\.output_scale)$")
+_CODES = {"F8_E4M3", "F8_E5M2", "I8", "U8"}
+"""Data types of weights that need scales, as safetensors names them."""
 _ENTRIES = ("quantization_config", "compression_config")
 
 
@@ -99,7 +101,7 @@ class QuantizationMethod(Protocol):
 
     def read(
         self, weights: StoredWeights, dtype: "torch.dtype"
-    ) -> Mapping[str, ReadTensor]:
+    ) -> Mapping[str, StoredTensor]:
         """Returns tensors with the names and shapes of a model that is not quantized.
 
         Args:
@@ -199,6 +201,21 @@ def find_scales_method(
     if cache_dtype is None and not _is_installed(_SCALES):
         return None  # the scales would not be used
     return _make(config, _SCALES, {})
+
+
+def refuse_unnamed(model: str, tensors: Mapping[str, StoredTensor]) -> None:
+    """Raises `ModelLoadError` for weights with scales that no configuration mentions.
+
+    Read as they are, they would be wrong by their scales.
+    """
+    for name, tensor in tensors.items():
+        scaled = any(name + end in tensors for end in ("_scale", "_scale_inv"))
+        if scaled and (dtype := tensor.get_dtype()) in _CODES:
+            raise ModelLoadError(
+                model,
+                f"{name} is in {dtype} and has scales, but config.json has no "
+                "quantization_config that says of what kind",
+            )
 
 
 def forget_quantization(config: "PreTrainedConfig") -> None:

@@ -43,6 +43,17 @@ class Quantization(StrEnum):
     GPTQ = "gptq"
     AWQ = "awq"
     COMPRESSED_TENSORS = "compressed-tensors"
+    FP8 = "fp8"
+    FBGEMM_FP8 = "fbgemm_fp8"
+    MODELOPT = "modelopt"
+    MXFP4 = "mxfp4"
+
+
+class TokenizerMode(StrEnum):
+    """How a tokenizer is read: tokenizer.json itself, or by `transformers`' class."""
+
+    AUTO = "auto"
+    HF = "hf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +78,18 @@ class ModelConfig:
         "Folder with a tokenizer, or id of a hub.",
         default=None,
         metavar="FOLDER",
+        shown_default="the model's",
+    )
+    tokenizer_mode: TokenizerMode = option(
+        "auto reads tokenizer.json as it is, and converts other files; hf always asks "
+        "the class that tokenizer_config.json names.",
+        default=TokenizerMode.AUTO,
+    )
+    chat_template: str | None = option(
+        "Chat template of all conversations: a file, the name of one of the model's, "
+        "or the template itself.",
+        default=None,
+        metavar="FILE|NAME",
         shown_default="the model's",
     )
     dtype: Dtype = option(
@@ -107,6 +130,14 @@ class ModelConfig:
     )
     override_generation_config: dict[str, object] = option(
         'Values that take the place of that file\'s, such as {"temperature": 0.5}.',
+        default_factory=dict,
+        metavar="JSON",
+        shown_default="none",
+        read_mapping=dict,
+    )
+    hf_overrides: dict[str, object] = option(
+        "Values that take the place of config.json's, such as "
+        '{"max_position_embeddings": 8192}.',
         default_factory=dict,
         metavar="JSON",
         shown_default="none",

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import cast
 
 from hookline.config.engine import OWN_ENGINE, EngineConfig
+from hookline.config.model import ModelConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frontend.extension import Extend, ExtendsFrontEnds
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import ObserverAddress, ObserverContext, Observing
-from hookline.model_description import find_folder
+from hookline.model_description import find_folder, find_tokenizer_folder
 from hookline.plugins.calling import call_plugin, find_hook, hook_of
 from hookline.plugins.kinds import ENGINE, OBSERVERS
 from hookline.tokenizer import Tokenizer
@@ -93,7 +94,7 @@ def start_front_end(
     observers = observe(config, recorder)
     try:
         start = connect or _connecting(config.engine)
-        tokenizer, client = _start_both(start, config, tokenizer_folder(config))
+        tokenizer, client = _start_both(start, config)
     except BaseException:
         observers.close(FLUSH_SECONDS)
         raise
@@ -119,7 +120,7 @@ def tokenizer_folder(config: EngineConfig) -> Path:
         RegistryError: The engine is unknown, denied or broken.
     """
     if config.model.tokenizer:
-        return Path(config.model.tokenizer)
+        return find_tokenizer_folder(config.model.tokenizer)
     if config.engine != OWN_ENGINE:
         find = find_hook(ENGINE, config.engine, "find_tokenizer")
         if find is not None and (folder := find(context=config)) is not None:
@@ -142,11 +143,12 @@ def _connecting(name: str) -> Connect:
 
 
 def _start_both(
-    connect: Connect, config: EngineConfig, folder: Path
+    connect: Connect, config: EngineConfig
 ) -> tuple[Tokenizer, EngineClient]:
     """Loads the tokenizer while the engine starts."""
+    folder = tokenizer_folder(config)
     with ThreadPoolExecutor(max_workers=1) as pool:
-        loading = pool.submit(_load_tokenizer, folder)
+        loading = pool.submit(load_tokenizer, folder, config.model)
         client = connect(config)
     if (error := loading.exception()) is not None:
         client.close()
@@ -154,8 +156,16 @@ def _start_both(
     return loading.result(), client
 
 
-def _load_tokenizer(folder: Path) -> Tokenizer:
-    """Loads a tokenizer that another process has loaded and tried without harm."""
+def load_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
+    """Loads a tokenizer that another process has loaded and tried without harm.
+
+    Raises:
+        ConfigError: The chat template that was asked for cannot be read.
+        ModelLoadError: It cannot be loaded, or harms the process that loads it.
+    """
     if reason := tokenizer_refusal(folder):
         raise ModelLoadError(str(folder), reason)
-    return Tokenizer.load(folder)
+    tokenizer = Tokenizer.load(folder, config.tokenizer_mode)
+    if config.chat_template is not None:
+        tokenizer.use_template(config.chat_template)
+    return tokenizer

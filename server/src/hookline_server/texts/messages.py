@@ -13,12 +13,12 @@ class Setup(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         tokenizer: The tokenizer as the JSON of `tokenizers`.
-        chat_template: The model's chat template; None if it has none.
+        templates: The model's chat templates by name; empty if it has none.
         special_tokens: Variables of the chat template, such as `bos_token`.
     """
 
     tokenizer: str
-    chat_template: str | None
+    templates: dict[str, str]
     special_tokens: dict[str, object]
 
 
@@ -45,7 +45,8 @@ class Render(msgspec.Struct, frozen=True, array_like=True, tag=True):
         variables: Further variables of the template, such as `tools`.
         add_generation_prompt: Whether to end with the start of the assistant's turn.
         continue_final_message: Whether to end with the text of the last message.
-        chat_template: Template that takes the place of the model's; None keeps that.
+        chat_template: Template that takes the place of the model's, or the name of one
+            of them; None has the model's chosen by whether there are tools.
         max_tokens: See `Encode`.
         max_chars: Characters after which rendering stops.
     """

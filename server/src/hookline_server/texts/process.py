@@ -45,7 +45,7 @@ class TextWorker:
 
     def __init__(self, setup: Setup, cpu_seconds: float) -> None:
         self._encoder = Encoder(setup.tokenizer)
-        self._templates = TemplateCache(setup.chat_template, setup.special_tokens)
+        self._templates = TemplateCache(setup.templates, setup.special_tokens)
         self._cpu_seconds = cpu_seconds
 
     def do(self, job: Job) -> Answer:
@@ -75,7 +75,9 @@ class TextWorker:
             ]
 
     def _rendered(self, job: Render) -> str:
-        return self._templates.get(job.chat_template).render(
+        return self._templates.get(
+            job.chat_template, has_tools=bool(job.variables.get("tools"))
+        ).render(
             job.messages,
             variables=job.variables,
             add_generation_prompt=job.add_generation_prompt,

@@ -318,7 +318,7 @@ def setup_of(tokenizer: Tokenizer) -> Setup:
     """Returns what a text process needs of a tokenizer."""
     return Setup(
         tokenizer.inner.backend_tokenizer.to_str(),
-        tokenizer.chat_template,
+        dict(tokenizer.templates),
         dict(tokenizer.inner.special_tokens_map),
     )
 

@@ -19,8 +19,9 @@ def tokenizer_info(tokenizer: Tokenizer) -> dict[str, object]:
         if name not in _LOCAL and not name.endswith("_file") and value is not None
     }
     kept["tokenizer_class"] = type(inner).__name__
-    own = tokenizer.chat_template
-    return kept | ({"chat_template": own} if own else {})
+    own = tokenizer.templates
+    shown = dict(own) if len(own) > 1 else next(iter(own.values()), None)
+    return kept | ({"chat_template": shown} if shown else {})
 
 
 def _as_json(value: object) -> object:

@@ -45,7 +45,10 @@ def examined(template: str, response_template: object = None) -> TokenizerReport
     inner = Inner()
     inner.response_template = response_template
     tokenizer = SimpleNamespace(
-        inner=inner, chat_template=template, special_texts=frozenset[str]()
+        inner=inner,
+        templates={"default": template} if template else {},
+        has_chat_template=bool(template),
+        special_texts=frozenset[str](),
     )
     return examine_tokenizer(cast(Tokenizer, tokenizer), None, Problems())
 

@@ -116,7 +116,14 @@ def test_options_that_would_do_nothing_are_refused(options: dict[str, Any]) -> N
 def test_what_the_front_end_reads_is_kept() -> None:
     """The name in the API, the tokenizer, and the bounds of the queue."""
     refuse_own_options(
-        config(served_model_name="m", tokenizer="/t", max_num_queued_reqs=5)
+        config(
+            served_model_name="m",
+            tokenizer="/t",
+            tokenizer_mode="hf",
+            chat_template="{{ a }}",
+            hf_overrides={"rope_theta": 5},
+            max_num_queued_reqs=5,
+        )
     )
 
 

@@ -25,6 +25,9 @@ from hookline_testing.hub_models import (
 )
 from hookline_testing.server_process import serving
 
+OTHER = "b" * 40
+"""Another commit."""
+
 
 def config_of(model: str, cache: Path, **options: object) -> EngineConfig:
     return EngineConfig.from_options(model=model, download_dir=str(cache), **options)
@@ -150,6 +153,21 @@ def test_tokenizers_and_drafts_are_found_as_well(hub: FakeHub, cache: Path) -> N
     found = located(config_of("demo", cache, speculative_config=draft))
     assert found.speculative == {**draft, "model": str(snapshot_in(cache))}
     assert (snapshot_in(cache) / "model.safetensors").is_file()
+
+
+def test_a_tokenizer_may_have_a_revision_of_its_own(hub: FakeHub, cache: Path) -> None:
+    """That of --tokenizer, or the model's own at another revision."""
+    serve_tiny(hub).commits = {"main": COMMIT, "v2": OTHER}
+    other = snapshot_in(cache).with_name(OTHER)
+
+    own = located(config_of(NAME.repo, cache, tokenizer_revision="v2")).model
+    named = located(
+        config_of("demo", cache, tokenizer=NAME.repo, tokenizer_revision="v2")
+    ).model
+
+    assert (own.model, own.tokenizer) == (str(snapshot_in(cache)), str(other))
+    assert (named.model, named.tokenizer) == ("demo", str(other))
+    assert not (other / "model.safetensors").exists()
 
 
 def test_dummy_weights_are_not_downloaded(hub: FakeHub, cache: Path) -> None:

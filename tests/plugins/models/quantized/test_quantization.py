@@ -1,6 +1,7 @@
 """Models with quantized weights give what `transformers` gives with the same values."""
 
 import json
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,37 @@ def test_weights_read_from_each_format(name: str, tmp_path: Path) -> None:
             torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["int-quantized", "w8a8", "w8a8-static", "gptq"])
+def test_symmetric_weights_are_exact(name: str, tmp_path: Path) -> None:
+    """They equal the reference bit for bit."""
+    oracle = make_oracle("llama", tmp_path)
+    quantize(oracle, tmp_path, LAYOUTS[name])
+
+    layers = {
+        key: each.quantized
+        for key, each in loaded(tmp_path).named_modules()
+        if isinstance(each, QuantizedLinear) and each.quantized is not None
+    }
+
+    assert len(layers) == 7 * 3
+    for key, weight in layers.items():
+        expected = oracle.model.get_parameter(f"{key}.weight")
+        assert torch.equal(dequantize(weight), expected), key
+
+
+def test_activations_stay_as_they_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line of the log says so."""
+    quantize(make_oracle("llama", tmp_path), tmp_path, LAYOUTS["w8a8"])
+
+    with caplog.at_level(logging.INFO, "hookline_quantized"):
+        loaded(tmp_path)
+
+    (line,) = caplog.messages
+    assert line.endswith("activations are not quantized, but stay in float32")
+
+
 def test_without_kernels(tmp_path: Path) -> None:
     """Torch expands the weights, and gives the same tokens."""
     oracle = make_oracle("llama", tmp_path)
@@ -140,30 +172,32 @@ def test_float16_checkpoint_computes_in_bfloat16(tmp_path: Path) -> None:
     [
         (
             {"quant_method": "bitsandbytes"},
-            "by 'bitsandbytes'; Hookline reads awq, compressed-tensors, gptq, mxfp4$",
+            "Hookline reads awq, compressed-tensors, fbgemm_fp8, fp8, gptq, modelopt",
         ),
         ({"quant_method": "gptq", "bits": 3}, "have 3 bits; Hookline reads 4 and 8"),
         ({"quant_method": "awq", "bits": 4, "version": "gemv"}, "version 'gemv'"),
         (
-            compressed("float-quantized", num_bits=8, type="float"),
-            "not integers of one number of bits",
+            compressed("float-quantized", num_bits=4, type="float"),
+            "group_0 has float weights of 4 bits",
         ),
+        (compressed("pack-quantized", num_bits=3), "group_0 has int weights of 3 bits"),
+        (
+            compressed("int-quantized", num_bits=8)
+            | {"sparsity_config": {"format": "sparse-24-bitmask"}},
+            "are sparse .sparse-24-bitmask",
+        ),
+        (
+            compressed("int-quantized", num_bits=8)
+            | {"transform_config": {"config_groups": {"r1": {}}}},
+            "have a transform_config",
+        ),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "algorithm 'NVFP4'"),
         (
             compressed("marlin-24", num_bits=4, type="int"),
             "the format 'marlin-24'",
         ),
-        (
-            {
-                "quant_method": "compressed-tensors",
-                "config_groups": {
-                    "group_0": {
-                        "weights": {"num_bits": 8, "type": "int"},
-                        "input_activations": {"num_bits": 8},
-                    }
-                },
-            },
-            "its activations are quantized",
-        ),
+        ({"quant_method": "compressed-tensors"}, "have no scheme of weights"),
+        ({"quant_method": "fp8"}, "but none is quantized"),
         ({"quant_method": "gptq", "bits": 4}, "but none is quantized"),
     ],
 )

@@ -97,8 +97,14 @@ def int_quantized(numbers: Numbers) -> Parts:
     }
 
 
-def compressed(layout: str, **weights: object) -> dict[str, object]:
-    scheme = {"targets": ["Linear"], "weights": weights, "input_activations": None}
+def compressed(
+    layout: str, activations: object = None, **weights: object
+) -> dict[str, object]:
+    scheme = {
+        "targets": ["Linear"],
+        "weights": weights,
+        "input_activations": activations,
+    }
     return {
         "quant_method": "compressed-tensors",
         "format": layout,
@@ -142,6 +148,41 @@ LAYOUTS = {
         is_symmetric=True,
         group=None,
     ),
+    "w8a8": Layout(
+        compressed(
+            "int-quantized",
+            {"num_bits": 8, "type": "int", "strategy": "token", "dynamic": True},
+            num_bits=8,
+            type="int",
+            strategy="channel",
+        ),
+        int_quantized,
+        bits=8,
+        is_symmetric=True,
+        group=None,
+    ),
+    "w8a8-static": Layout(
+        compressed(
+            "int-quantized",
+            {"num_bits": 8, "type": "int", "strategy": "tensor", "dynamic": False},
+            num_bits=8,
+            type="int",
+            strategy="channel",
+        ),
+        lambda numbers: {
+            **int_quantized(numbers),
+            "input_scale": torch.tensor([0.5]),
+            "input_zero_point": torch.tensor([3], dtype=torch.int8),
+        },
+        bits=8,
+        is_symmetric=True,
+        group=None,
+    ),
+    "pack-quantized-8-bits": Layout(
+        compressed("pack-quantized", num_bits=8, type="int", group_size=GROUP),
+        pack_quantized(8),
+        bits=8,
+    ),
 }
 
 
@@ -159,17 +200,24 @@ def quantize(oracle: Oracle, folder: Path, layout: Layout) -> None:
     for name, module in model.model.layers.named_modules():
         if type(module) is not nn.Linear:
             continue
-        numbers = _rounded(module.weight.detach(), layout)
-        module.weight.data = numbers.values.float()
+        parts, values = stored(module.weight.detach(), layout)
+        module.weight.data = values
         del state[f"model.layers.{name}.weight"]
-        for part, tensor in layout.write(numbers).items():
-            state[f"model.layers.{name}.{part}"] = tensor.clone()
+        for part, tensor in parts.items():
+            state[f"model.layers.{name}.{part}"] = tensor
     (folder / "model.safetensors").unlink(missing_ok=True)
     save_file(state, folder / "model.safetensors")
     path = folder / "config.json"
     config = json.loads(path.read_text("utf-8"))
     config["quantization_config"] = dict(layout.config)
     path.write_text(json.dumps(config))
+
+
+def stored(weight: torch.Tensor, layout: Layout) -> tuple[Parts, torch.Tensor]:
+    """Returns the parts of a quantized layer, and the numbers that they stand for."""
+    numbers = _rounded(weight, layout)
+    parts = {name: each.clone() for name, each in layout.write(numbers).items()}
+    return parts, numbers.values.float()
 
 
 def _rounded(weight: torch.Tensor, layout: Layout) -> Numbers:

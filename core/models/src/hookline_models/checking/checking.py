@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from hookline.config.engine import EngineConfig
 from hookline.config.model import LoadFormat
+from hookline.frontend.starting import load_tokenizer, tokenizer_folder
 from hookline.model_description import find_folder
 from hookline.tokenizer import Tokenizer
 from hookline_description.describing import ReadDescription, read_description
@@ -29,7 +30,7 @@ from hookline_models.checking.report import (
     Severity,
     StoredFiles,
 )
-from hookline_models.checking.tokenizer import examine_tokenizer, load_tokenizer
+from hookline_models.checking.tokenizer import examine_tokenizer
 from hookline_models.checking.weights import find_non_finite, shares_of
 from hookline_models.checkpoints.finite import NonFinite, in_words
 from hookline_models.checkpoints.loading import as_load_errors
@@ -78,9 +79,7 @@ class _Check:
         read, config = self._read, self._config.model
         for warning in read.warnings(config.max_model_len) if read else ():
             self._problems.add(Severity.WARNING, warning)
-        tokenizer = self._try(
-            partial(load_tokenizer, Path(config.tokenizer or self._folder))
-        )
+        tokenizer = self._try(self._tokenizer)
         vocab_size = None if read is None else read.description.vocab_size
         files = self._try(partial(self._files, reads_weights))
         sketched = self._try(self._sketched) or self._try(self._sketched_alone)
@@ -103,6 +102,10 @@ class _Check:
             cache=cache,
             problems=tuple(sorted(self._problems.found, key=_by_severity)),
         )
+
+    def _tokenizer(self) -> Tokenizer:
+        """Loads the tokenizer as a server does."""
+        return load_tokenizer(tokenizer_folder(self._config), self._config.model)
 
     def _length(self) -> int | None:
         if self._read is None:

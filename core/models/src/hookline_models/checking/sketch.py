@@ -80,7 +80,10 @@ def _with_shapes(
     if method is None:
         return model_of(job, found, shapes)
     weights = StoredWeights(own=shapes, whole=shapes, cut=WHOLE.cut)
-    return model_of(job, found, method.read(weights, found.dtype))
+    read = method.read(weights, found.dtype)
+    # What would be computed of numbers is left at its shape, too.
+    plain = {name: _Shape(each, found.dtype) for name, each in read.items()}
+    return model_of(job, found, plain)
 
 
 class _Shape:

@@ -1,12 +1,9 @@
 """What is known of a model's tokenizer, and which parsers its chat template wants."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from hookline.exceptions import ModelLoadError
 from hookline.tokenizer import Tokenizer
 from hookline_models.checking.report import Problems, Severity, TokenizerReport
-from hookline_processes.tokenizer_trial import tokenizer_refusal
 
 _MOST_SPECIAL = 12
 _Marks = Sequence[tuple[str, tuple[str, ...]]]
@@ -65,17 +62,6 @@ _REASONING_MARKS: _Marks = (
 )
 
 
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """Loads a tokenizer as a server does.
-
-    Raises:
-        ModelLoadError: It cannot be loaded, or harms the process that loads it.
-    """
-    if reason := tokenizer_refusal(folder):
-        raise ModelLoadError(str(folder), reason)
-    return Tokenizer.load(folder)
-
-
 def examine_tokenizer(
     tokenizer: Tokenizer, vocab_size: int | None, problems: Problems
 ) -> TokenizerReport:
@@ -93,8 +79,8 @@ def examine_tokenizer(
             f"the tokenizer has {tokens} tokens, and the model {vocab_size}: requests "
             "with the others are refused",
         )
-    template = tokenizer.chat_template
-    if template is None:
+    template = "\n".join(tokenizer.templates.values())
+    if not template:
         problems.add(
             Severity.WARNING,
             "it has no chat template: chat needs one (--chat-template)",
@@ -102,10 +88,10 @@ def examine_tokenizer(
     return TokenizerReport(
         tokens=tokens,
         special=tuple(sorted(tokenizer.special_texts)[:_MOST_SPECIAL]),
-        has_chat_template=template is not None,
-        tool_parsers=_marked(_TOOL_MARKS, template or "")
+        has_chat_template=tokenizer.has_chat_template,
+        tool_parsers=_marked(_TOOL_MARKS, template)
         or _described(tokenizer, "tool_calls"),
-        reasoning_parsers=_marked(_REASONING_MARKS, template or "")
+        reasoning_parsers=_marked(_REASONING_MARKS, template)
         or _described(tokenizer, "thinking", "reasoning_content"),
     )
 

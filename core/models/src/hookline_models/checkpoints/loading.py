@@ -19,8 +19,9 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from hookline.config.model import Dtype, LoadFormat, ModelConfig
-from hookline.exceptions import ModelLoadError
-from hookline.model_description import ModelDescription, read_object
+from hookline.exceptions import ConfigError, ModelLoadError
+from hookline.model_description import ModelDescription
+from hookline_description.overriding import read_config_file
 from hookline_kernels import CPU
 from hookline_models.checkpoints.few_layers import keep_few_layers
 from hookline_models.checkpoints.finite import in_words
@@ -38,6 +39,7 @@ from hookline_models.quantization import (
     find_method,
     find_scales_method,
     forget_quantization,
+    refuse_unnamed,
 )
 
 _log = logging.getLogger(__name__)
@@ -196,13 +198,14 @@ def _load(job: LoadJob, max_model_len: int) -> PreTrainedModel:
 def find_model(job: LoadJob, max_model_len: int) -> FoundModel:
     """Reads a model's configuration, and refuses what cannot be served."""
     name = job.config.model
-    described = read_object(name, job.folder / "config.json")
-    found = read_config(name, job.folder, described)
+    described = read_config_file(job.config, job.folder)
+    found = read_config(job.config, job.folder, described)
     if job.config.has_few_layers:
         keep_few_layers(found)
     refuse_unsupported(name, found)
     choose_rope(found, max_model_len)
     kind = _class_of(name, found)
+    _refuse_other_class(job.config, kind)
     is_paged = job.attention == IMPLEMENTATION
     family = find_family(name, found.model_type) if is_paged else None
     quantization = find_method(job.config, described)
@@ -230,6 +233,7 @@ def _read(job: LoadJob, found: FoundModel) -> PreTrainedModel:
     with WeightFiles(job.folder) as files, files.explained():
         own = files.shards(found.part)
         if method is None:
+            refuse_unnamed(job.config.model, own)
             model = model_of(job, found, own)
             method = find_scales_method(job.config, own, job.cache_dtype)
         else:
@@ -294,6 +298,17 @@ def _class_of(name: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
             name, f"{type(config).__name__} does not belong to a causal language model"
         )
     return cast("type[PreTrainedModel]", MODEL_FOR_CAUSAL_LM_MAPPING[type(config)])
+
+
+def _refuse_other_class(config: ModelConfig, kind: type[PreTrainedModel]) -> None:
+    """Raises `ConfigError` if the option asks for the class of another model type."""
+    names = config.hf_overrides.get("architectures")
+    if names is not None and names != [kind.__name__]:
+        raise ConfigError(
+            "hf-overrides",
+            f"architectures is {names}, but model_type decides, and gives "
+            f"{kind.__name__}",
+        )
 
 
 def _config_for(

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
+from hookline.config.model import ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline_description.end_tokens import without_nulls
 from hookline_description.rope import with_usual_names
@@ -16,21 +17,21 @@ SERVABLE_LAYERS = {"full_attention", "sliding_attention"}
 
 
 def read_config(
-    name: str, folder: Path, described: Mapping[str, object]
+    config: ModelConfig, folder: Path, described: Mapping[str, object]
 ) -> PreTrainedConfig:
     """Returns a model's configuration as `transformers` has it.
 
     Args:
-        name: The model's name, for errors.
+        config: The configured model.
         folder: Its folder.
-        described: The contents of `config.json`.
+        described: The contents of `config.json`, with the option's values.
 
     Raises:
         ModelLoadError: Only code of the folder knows the model's type.
     """
-    _refuse_own_code(name, described)
+    _refuse_own_code(config.model, described)
     cleaned = with_usual_names(without_nulls(described))
-    if cleaned == described:
+    if cleaned == described and not config.hf_overrides:
         return _read(folder)
     with TemporaryDirectory() as copy:
         (Path(copy) / "config.json").write_text(json.dumps(cleaned), "utf-8")

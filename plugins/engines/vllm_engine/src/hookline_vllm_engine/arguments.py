@@ -1,9 +1,11 @@
 """vLLM's configuration: Hookline's model, and the arguments after `--`."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from hookline.config.engine import EngineConfig
+from hookline.config.model import TokenizerMode
 from hookline.config.options import options_of
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.model_description import find_folder
@@ -17,8 +19,9 @@ _PARTS = (
 )
 """What only Hookline's own engine reads, but for the options below."""
 _TAKEN = (
-    *("model", "served-model-name", "tokenizer"),
-    # The front end's own bounds.
+    *("model", "served-model-name", "tokenizer", "tokenizer-mode", "hf-overrides"),
+    # The front end's own.
+    "chat-template",
     *("max-num-queued-reqs", "max-num-queued-tokens", "sleep-policy"),
 )
 _OURS = {
@@ -44,6 +47,10 @@ def vllm_config(config: EngineConfig, vllm: Binding) -> Any:
     own += ["--served-model-name", model.served_name]
     if model.tokenizer:
         own += ["--tokenizer", model.tokenizer]
+    if model.tokenizer_mode is not TokenizerMode.AUTO:
+        own += ["--tokenizer-mode", model.tokenizer_mode]
+    if model.hf_overrides:
+        own += ["--hf-overrides", json.dumps(model.hf_overrides)]
     parsed = _parsed([*config.engine_arguments, *own], vllm)
     for name, (default, instead) in _OURS.items():
         if getattr(parsed, name) not in (default, None):

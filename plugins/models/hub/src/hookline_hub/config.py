@@ -21,6 +21,13 @@ class HubConfig(ConfigSection):
         metavar="REVISION",
         shown_default="main",
     )
+    tokenizer_revision: str | None = option(
+        "Branch, tag or commit of a tokenizer of a hub: of --tokenizer, or the "
+        "model's.",
+        default=None,
+        metavar="REVISION",
+        shown_default="main for --tokenizer, else --revision",
+    )
     download_dir: str | None = option(
         "Folder of downloaded models, laid out as the Hugging Face cache.",
         default=None,

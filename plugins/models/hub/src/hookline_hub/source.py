@@ -26,6 +26,7 @@ def locate(context: EngineConfig) -> EngineConfig | None:
     """
     options, model = HubConfig.of(context), context.model
     weights = model.load_format is not LoadFormat.DUMMY
+    name: HubName | None = None
     if (found := find(model.model, options, weights=weights)) is not None:
         name, folder = found
         model = replace(
@@ -34,7 +35,11 @@ def locate(context: EngineConfig) -> EngineConfig | None:
             served_model_name=model.served_model_name or name.repo,
         )
     of_draft = replace(options, revision=None)
-    if model.tokenizer and (found := find(model.tokenizer, of_draft, weights=False)):
+    of_tokenizer = replace(options, revision=options.tokenizer_revision)
+    tokenizer = model.tokenizer
+    if tokenizer is None and options.tokenizer_revision and name is not None:
+        tokenizer = name.repo
+    if tokenizer and (found := find(tokenizer, of_tokenizer, weights=False)):
         model = replace(model, tokenizer=str(found[1]))
     speculative, draft = context.speculative, (context.speculative or {}).get("model")
     if isinstance(draft, str) and (found := find(draft, of_draft, weights=True)):

@@ -9,6 +9,7 @@ from hookline.config import Convert, EngineConfig, Runner
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frozen import EMPTY
 from hookline.model_description import find_folder, read_object
+from hookline_description.overriding import read_config_file
 from hookline_pooling.config import PoolerConfig
 from hookline_pooling.facts import PoolingFacts
 from hookline_pooling.pooling import PoolingType
@@ -71,7 +72,7 @@ def _facts(
     is_alone: bool,
 ) -> PoolingFacts:
     given, found = configs
-    described = read_object(config.model.model, folder / "config.json")
+    described = read_config_file(config.model, folder)
     inner = described.get("text_config")
     size = _hidden_size(
         config.model.model, inner if isinstance(inner, dict) else described

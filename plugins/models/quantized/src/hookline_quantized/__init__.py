@@ -2,7 +2,8 @@
 
 Layers are quantized while a model is loaded (`rounding.py`), or are read from
 checkpoints in the formats of GPTQ, AWQ and compressed-tensors. Kernels read packed
-weights; embeddings, norms and biases stay as they are.
+weights; 8-bit floats, MXFP4 and experts are dequantized; embeddings, norms and biases
+stay as they are.
 
 Importing it is cheap: torch is imported when a method is made.
 """

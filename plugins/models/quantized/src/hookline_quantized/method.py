@@ -1,17 +1,23 @@
 """Loads one model with quantized weights."""
 
+import logging
 from collections.abc import Mapping
 
 import torch
 from transformers import PreTrainedModel
 
 from hookline.config import ModelConfig
-from hookline_models.quantization import ReadTensor, StoredTensor, StoredWeights
+from hookline.exceptions import ModelLoadError
+from hookline_models.quantization import StoredTensor, StoredWeights
 from hookline_quantized import mxfp4
 from hookline_quantized.cache_scales import use_cache_scales
+from hookline_quantized.checkpoint_format import FoundFormat
+from hookline_quantized.floats import dequantized
 from hookline_quantized.reading import QuantizedCheckpoint
 from hookline_quantized.replacing import quantize
 from hookline_quantized.scheme import Scheme, dtype_for
+
+_log = logging.getLogger(__name__)
 
 
 class Quantization:
@@ -23,22 +29,47 @@ class Quantization:
         self._checkpoint: QuantizedCheckpoint | None = None
 
     def activation_dtype(self, dtype: torch.dtype, device: torch.device) -> torch.dtype:
-        if self._scheme.bits is None and self._scheme.layout is None:
+        if not self._scheme.has_kernels:
             return dtype
         return dtype_for(self._config, dtype, device)
 
     def read(
         self, weights: StoredWeights, dtype: torch.dtype
-    ) -> Mapping[str, ReadTensor]:
-        """Raises `ValueError` if MXFP4 blocks have no scales."""
-        if self._scheme.is_mxfp4:
-            return mxfp4.dequantized(weights.own)
-        if self._scheme.layout is None:
+    ) -> Mapping[str, StoredTensor]:
+        """Raises `ValueError` if weights lack scales, or have others than they need."""
+        found, count = self._scheme.found, 0
+        if found is None:
             return weights.own
-        self._checkpoint = QuantizedCheckpoint(
-            self._config.model, weights, self._scheme.layout, dtype
-        )
-        return self._checkpoint.tensors
+        if found.is_mxfp4:
+            _log.info("Experts in MXFP4 are dequantized to bfloat16, which is exact")
+            return mxfp4.dequantized(weights.own)
+        if found.floats is not None:
+            weights, count = dequantized(weights, found.floats, dtype)
+        tensors = weights.own
+        if found.integers:
+            self._checkpoint = QuantizedCheckpoint(
+                self._config.model, weights, found.integers, dtype
+            )
+            tensors = self._checkpoint.tensors
+        if not count and (self._checkpoint is None or self._checkpoint.is_empty):
+            raise ModelLoadError(
+                self._config.model,
+                "quantized linear layers are expected, but none is quantized",
+            )
+        self._tell(found, count, dtype)
+        return tensors
+
+    def _tell(self, found: FoundFormat, floats: int, dtype: torch.dtype) -> None:
+        """Says in one line what is computed otherwise than the checkpoint says."""
+        name, parts = str(dtype).removeprefix("torch."), []
+        if floats:
+            parts.append(f"{floats} weights in 8-bit floats are dequantized to {name}")
+        if self._checkpoint is not None and (count := self._checkpoint.num_dequantized):
+            parts.append(f"{count} weights of experts are dequantized to {name}")
+        if found.has_activations:
+            parts.append(f"activations are not quantized, but stay in {name}")
+        if parts:
+            _log.info("Quantized weights (%s): %s", found.name, "; ".join(parts))
 
     def fill(
         self, model: PreTrainedModel, *, may_compile: bool, reads_all: bool

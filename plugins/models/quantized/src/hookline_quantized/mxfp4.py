@@ -10,10 +10,7 @@ from types import EllipsisType
 
 import torch
 
-from hookline_models.quantization import ReadTensor
-
-METHOD = "mxfp4"
-"""`quant_method` of a configuration."""
+from hookline_models.quantization import StoredTensor
 
 _BLOCKS, _SCALES = "_blocks", "_scales"
 _BIAS = 127
@@ -23,9 +20,13 @@ _MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 class Mxfp4Tensor:
     """Two tensors of a file as the bfloat16 weight that they stand for."""
 
-    def __init__(self, blocks: ReadTensor, scales: ReadTensor) -> None:
+    def __init__(self, blocks: StoredTensor, scales: StoredTensor) -> None:
         """Reads nothing yet."""
         self._blocks, self._scales = blocks, scales
+
+    def get_shape(self) -> list[int]:
+        experts, outputs, blocks, size = self._blocks.get_shape()
+        return [experts, 2 * blocks * size, outputs]
 
     def get_dtype(self) -> str:
         """Data type as safetensors names it."""
@@ -54,13 +55,13 @@ def dequantize(blocks: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     return numbers.to(torch.bfloat16).flatten(1)
 
 
-def dequantized(tensors: Mapping[str, ReadTensor]) -> dict[str, ReadTensor]:
+def dequantized(tensors: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
     """Replaces each pair of blocks and scales by the weight of their name.
 
     Raises:
         ValueError: Blocks have no scales.
     """
-    found: dict[str, ReadTensor] = {}
+    found: dict[str, StoredTensor] = {}
     for name, tensor in tensors.items():
         if name.endswith(_BLOCKS):
             weight = name.removesuffix(_BLOCKS)
@@ -72,5 +73,5 @@ def dequantized(tensors: Mapping[str, ReadTensor]) -> dict[str, ReadTensor]:
     return found
 
 
-def _is_of_blocks(name: str, tensors: Mapping[str, ReadTensor]) -> bool:
+def _is_of_blocks(name: str, tensors: Mapping[str, StoredTensor]) -> bool:
     return name.removesuffix(_SCALES) + _BLOCKS in tensors

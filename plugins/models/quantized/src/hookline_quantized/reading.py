@@ -5,8 +5,8 @@ memory (one number, repeated); it renames and ties them as usual. Then each is r
 by the layer that is read from the files.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -15,9 +15,12 @@ from transformers import PreTrainedModel
 from hookline.exceptions import ModelLoadError
 from hookline_kernels import KernelError
 from hookline_models.checkpoints.cut import Cut
-from hookline_models.quantization import ReadTensor, StoredTensor, StoredWeights
+from hookline_models.quantization import StoredTensor, StoredWeights
+from hookline_quantized.floats import ComputedTensor
 from hookline_quantized.joining import quantized_linear
-from hookline_quantized.unpacked import CheckpointFormat, Parts
+from hookline_quantized.unpacked import CheckpointFormat
+
+_EXPERTS = ".experts."
 
 
 class Placeholder:
@@ -44,18 +47,44 @@ class Placeholder:
         return self._one.expand(self._shape)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredLayer:
+    """A quantized layer's name, its format, and its parts by their names."""
+
+    prefix: str
+    layout: CheckpointFormat
+    parts: dict[str, StoredTensor]
+
+
+class ExpertTensor(ComputedTensor):
+    """The weight of an expert's layer, dequantized: a family joins all experts'."""
+
+    def __init__(
+        self, layer: StoredLayer, shape: Sequence[int], cut: Cut, dtype: torch.dtype
+    ) -> None:
+        """Reads nothing yet."""
+        super().__init__(shape, cut, dtype)
+        self._layer = layer
+
+    def whole(self) -> torch.Tensor:
+        """Raises `ValueError` if parts of the layer do not fit."""
+        return self._layer.layout.read(self._layer.parts).values().to(self._dtype)
+
+
 class QuantizedCheckpoint:
     """A checkpoint's quantized layers.
 
     Attributes:
-        tensors: What `transformers` loads: the other tensors, and placeholders.
+        tensors: What `transformers` loads: the other tensors, placeholders, and experts
+            that are dequantized.
+        num_dequantized: How many of the last there are.
     """
 
     def __init__(
         self,
         name: str,
         weights: StoredWeights,
-        layout: CheckpointFormat,
+        layouts: Sequence[CheckpointFormat],
         dtype: torch.dtype,
     ) -> None:
         """Finds the layers; reads only headers.
@@ -64,33 +93,38 @@ class QuantizedCheckpoint:
             name: The model's name, for errors.
             weights: The checkpoint. Quantized layers are read whole, because formats
                 pack numbers of several ranks together, and then cut.
-            layout: How it stores quantized layers.
+            layouts: How it stores quantized layers, of which each is that of the first
+                that fits.
             dtype: Data type of what is not quantized.
-
-        Raises:
-            ModelLoadError: There are none, or experts are quantized.
         """
-        self._name, self._layout, self._dtype = name, layout, dtype
-        self._weights = weights
-        layers = _quantized_layers(weights.whole, layout)
-        experts = [prefix for prefix in layers if ".experts." in prefix]
-        if not layers or experts:
-            reason = "its experts are quantized" if experts else "none is quantized"
-            raise ModelLoadError(
-                name, f"quantized linear layers are expected, but {reason}"
-            )
-        self._layers: dict[int, tuple[str, Parts]] = {}
-        self.tensors: dict[str, ReadTensor] = {
-            key: shard
-            for key, shard in weights.own.items()
-            if key.rpartition(".")[2] not in layers.get(key.rpartition(".")[0], {})
-        }
-        for prefix, parts in layers.items():
-            shape = layout.shape(parts)
-            outputs, inputs = self._cut(prefix, shape).shape(shape)
-            place = Placeholder((outputs, inputs), dtype)
-            self.tensors[f"{prefix}.weight"] = place
-            self._layers[place.address] = (prefix, parts)
+        self._name, self._dtype, self._weights = name, dtype, weights
+        self.num_dequantized = 0
+        self._layers: dict[int, StoredLayer] = {}
+        self.tensors: dict[str, StoredTensor] = dict(weights.own)
+        layers = _quantized_layers(weights.whole, layouts)
+        for layer in layers:
+            for part in layer.parts:
+                self.tensors.pop(f"{layer.prefix}.{part}", None)
+        for layer in layers:
+            self._add(layer)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no layer is quantized."""
+        return not self._layers and not self.num_dequantized
+
+    def _add(self, layer: "StoredLayer") -> None:
+        """Adds what `transformers` loads in place of a layer."""
+        name, shape = f"{layer.prefix}.weight", layer.layout.shape(layer.parts)
+        cut = self._weights.cut(name, shape)
+        if _EXPERTS not in layer.prefix:
+            outputs, inputs = cut.shape(shape)
+            place = Placeholder((outputs, inputs), self._dtype)
+            self.tensors[name] = place
+            self._layers[place.address] = layer
+        elif f"{layer.prefix}.{layer.layout.mark}" in self._weights.own:
+            self.tensors[name] = ExpertTensor(layer, shape, cut, self._dtype)
+            self.num_dequantized += 1
 
     def fill(
         self, model: PreTrainedModel, *, may_compile: bool, reads_all: bool
@@ -113,41 +147,37 @@ class QuantizedCheckpoint:
                 address = child.weight.untyped_storage().data_ptr()
                 if address in self._layers:
                     left.pop(address, None)
-                    prefix, parts = self._layers[address]
-                    layer = self._layer(prefix, parts, child.bias, may_compile)
+                    found = self._layers[address]
+                    layer = self._layer(found, child.bias, may_compile=may_compile)
                     setattr(parent, key, layer)
         if left and reads_all:
-            (prefix, _), *_ = left.values()
+            first, *_ = left.values()
             raise ModelLoadError(
-                self._name, f"{prefix} is quantized, but is no plain linear layer"
+                self._name, f"{first.prefix} is quantized, but is no plain linear layer"
             )
 
     def _layer(
-        self,
-        prefix: str,
-        parts: Parts,
-        bias: torch.Tensor | None,
-        may_compile: bool,
+        self, layer: StoredLayer, bias: torch.Tensor | None, *, may_compile: bool
     ) -> nn.Module:
         try:
-            whole = self._layout.read(parts)
-            weight = whole.part(self._cut(prefix, whole.codes.shape)).packed()
+            whole = layer.layout.read(layer.parts)
+            cut = self._weights.cut(f"{layer.prefix}.weight", whole.codes.shape)
+            weight = whole.part(cut).packed()
         except (ValueError, RuntimeError, KernelError) as error:
-            raise ModelLoadError(self._name, f"{prefix}: {error}") from error
+            raise ModelLoadError(self._name, f"{layer.prefix}: {error}") from error
         return quantized_linear(weight, bias, self._dtype, may_compile=may_compile)
-
-    def _cut(self, prefix: str, shape: Sequence[int]) -> Cut:
-        """Returns which part of a layer's weight a rank holds."""
-        return self._weights.cut(f"{prefix}.weight", shape)
 
 
 def _quantized_layers(
-    tensors: Mapping[str, StoredTensor], layout: CheckpointFormat
-) -> Mapping[str, Parts]:
-    """Returns the parts of each layer that has the format's mark, by its name."""
-    layers: defaultdict[str, dict[str, StoredTensor]] = defaultdict(dict)
+    tensors: Mapping[str, StoredTensor], layouts: Sequence[CheckpointFormat]
+) -> list[StoredLayer]:
+    """Returns each layer that has the mark of a format."""
+    layers: dict[str, StoredLayer] = {}
     for key, tensor in tensors.items():
         prefix, _, last = key.rpartition(".")
-        if last in layout.parts and f"{prefix}.{layout.mark}" in tensors:
-            layers[prefix][last] = tensor
-    return layers
+        for layout in layouts:
+            if last in layout.parts and f"{prefix}.{layout.mark}" in tensors:
+                found = layers.setdefault(prefix, StoredLayer(prefix, layout, {}))
+                found.parts[last] = tensor
+                break
+    return list(layers.values())

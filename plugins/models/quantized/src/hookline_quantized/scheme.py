@@ -6,9 +6,11 @@ import torch
 
 from hookline.config import Dtype, ModelConfig, Quantization
 from hookline.exceptions import ModelLoadError
-from hookline_quantized import mxfp4
-from hookline_quantized.checkpoint_format import Entries, checkpoint_format
-from hookline_quantized.unpacked import CheckpointFormat
+from hookline_quantized.checkpoint_format import (
+    Entries,
+    FoundFormat,
+    checkpoint_format,
+)
 
 _BITS = {Quantization.W8A16: 8, Quantization.W4A16: 4}
 
@@ -19,13 +21,17 @@ class Scheme:
 
     Attributes:
         bits: They are quantized while they are loaded, to so many.
-        layout: The checkpoint has them so; never beside `bits`.
-        is_mxfp4: The checkpoint has experts in MXFP4, which are dequantized first.
+        found: How the checkpoint has them; None if they are plain. Beside `bits` it has
+            no integers: what it has is dequantized first.
     """
 
     bits: int | None = None
-    layout: CheckpointFormat | None = None
-    is_mxfp4: bool = False
+    found: FoundFormat | None = None
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether kernels read quantized weights of the loaded model."""
+        return self.bits is not None or bool(self.found and self.found.integers)
 
 
 def scheme_of(config: ModelConfig, entries: Entries) -> Scheme:
@@ -39,22 +45,18 @@ def scheme_of(config: ModelConfig, entries: Entries) -> Scheme:
         ModelLoadError: The option does not fit the checkpoint, or Hookline does not
             read its format.
     """
-    is_mxfp4 = entries.get("quant_method") == mxfp4.METHOD
-    layout = None
-    if entries and not is_mxfp4:
-        layout = checkpoint_format(config.model, entries)
-    wanted, found = config.quantization, "not quantized"
-    if layout is not None:
-        found = f"quantized with {layout.name}"
+    found = checkpoint_format(config.model, entries) if entries else None
+    wanted = config.quantization
     if wanted is None:
-        return Scheme(layout=layout, is_mxfp4=is_mxfp4)
-    if wanted in _BITS and layout is None:
-        return Scheme(bits=_BITS[wanted], is_mxfp4=is_mxfp4)
-    if wanted in _BITS or layout is None or layout.name != wanted:
+        return Scheme(found=found)
+    if wanted in _BITS and (found is None or not found.integers):
+        return Scheme(bits=_BITS[wanted], found=found)
+    if wanted in _BITS or found is None or found.name != wanted:
+        told = "not quantized" if found is None else f"quantized with {found.name}"
         raise ModelLoadError(
-            config.model, f"--quantization is {wanted}, but the checkpoint is {found}"
+            config.model, f"--quantization is {wanted}, but the checkpoint is {told}"
         )
-    return Scheme(layout=layout)
+    return Scheme(found=found)
 
 
 def dtype_for(

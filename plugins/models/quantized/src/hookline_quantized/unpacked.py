@@ -109,6 +109,23 @@ class Unpacked:
             )
         return slice(first, last + 1)
 
+    def values(self) -> torch.Tensor:
+        """Returns the weight's numbers, [out, in] float32.
+
+        Raises:
+            ValueError: Groups are missing, or do not divide the inputs.
+        """
+        inputs = self.codes.shape[1]
+        scales, zeros = self.scales.float(), self.zeros.float()
+        group_of = self.group_of
+        if group_of is None:
+            groups = scales.shape[1]
+            if inputs % groups:
+                raise ValueError(f"{groups} groups do not divide its {inputs} inputs")
+            group_of = torch.arange(inputs) // (inputs // groups)
+        group_of = group_of.long()
+        return (self.codes.float() - zeros[:, group_of]) * scales[:, group_of]
+
     def packed(self) -> QuantizedWeight:
         """Returns the weight as kernels read it.
 

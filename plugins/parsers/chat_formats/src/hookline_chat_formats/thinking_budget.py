@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from hookline.exceptions import ConfigError
-from hookline.model_description import find_folder
+from hookline.model_description import find_folder, find_tokenizer_folder
 from hookline.step import AdmittedSequence
 from hookline_processes.model_files import real_model_file
 
@@ -111,7 +110,8 @@ class ThinkingBudget:
 
 def _tokenizer(context: "LogitsProcessorContext") -> Tokenizer:
     model = context.config.model
-    folder = Path(model.tokenizer or find_folder(model.model))
+    named = model.tokenizer
+    folder = find_tokenizer_folder(named) if named else find_folder(model.model)
     try:
         file = real_model_file(folder, "tokenizer.json")
     except ValueError as error:

@@ -115,7 +115,6 @@ OTHERWISE: Mapping[str, str] = {
     ),
     "set CUDA_VISIBLE_DEVICES": "device-ids",
     "set HF_TOKEN, or log in with hf auth login": "hf-token",
-    "put @REVISION behind the name that --tokenizer takes": "tokenizer-revision",
     "give a folder with this config.json to --model": "hf-config-path",
     f"{_CONFIG}; leave it out": (
         "allow-deprecated-quantization config-format disable-hybrid-kv-cache-manager "
@@ -181,13 +180,12 @@ OTHERWISE: Mapping[str, str] = {
     ),
     "one server serves one model": "task",
     "use --speculative-config": "speculative-model",
-    "the chat template is that of the model's folder": "chat-template",
     "metrics count what runs and waits; leave it out": "enable-server-load-tracking",
     "the template gets content as it takes it; leave it out": (
         "chat-template-content-format"
     ),
-    "change config.json in the model's folder": "hf-overrides",
-    "a model is served with its tokenizer": "skip-tokenizer-init tokenizer-mode",
+    "a tokenizer is always loaded, though prompts may be token ids; --tokenizer names "
+    "one that is elsewhere": "skip-tokenizer-init",
     "use --log-config-file, or --log-level and --log-format": "logging-config",
 }
 """What Hookline has in another form, or does by itself."""
@@ -216,7 +214,6 @@ SETTLED: Mapping[str, str] = {
     "node-rank": "0",
     "prefill-context-parallel-size": "1",
     "swap-space": "0",
-    "tokenizer-mode": "auto hf fast",
     "watermark": "0 0.0",
 }
 """Switches and values that ask for what is so anyway."""
