@@ -253,6 +253,11 @@ def locate_model(context: EngineConfig) -> EngineConfig | None:
 
 
 @hookspec(firstresult=True)
+def create_model_loader(context: object) -> object | None:
+    """Called with a `LoaderContext`; returns the `ModelLoader` of its own format."""
+
+
+@hookspec(firstresult=True)
 def train_draft(context: object) -> object | None:
     """Called by `train-draft` with a `TrainingContext`; returns a `TrainingReport`."""
 

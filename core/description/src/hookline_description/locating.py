@@ -26,8 +26,7 @@ def located(config: EngineConfig) -> EngineConfig:
         return config
     for source in installed(MODEL_SOURCE.group):
         found = call_plugin(MODEL_SOURCE, source.name, config, option="model")
-        if found is not None:
-            return cast("EngineConfig", found)
+        config = cast("EngineConfig", found) or config  # others may know other names
     return config
 
 

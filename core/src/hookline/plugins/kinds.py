@@ -23,6 +23,9 @@ QUANTIZATION_METHOD = PluginKind(
     group="hookline.quantization_methods",
     hook="create_quantization_method",
 )
+MODEL_LOADER = PluginKind(
+    name="model_loader", group="hookline.model_loaders", hook="create_model_loader"
+)
 MODEL_FAMILY = PluginKind(
     name="model_family",
     group="hookline.model_families",
@@ -124,4 +127,5 @@ KINDS = (
     COMMAND,
     MODEL,
     MODEL_SOURCE,
+    MODEL_LOADER,
 )

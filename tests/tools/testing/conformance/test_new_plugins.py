@@ -20,7 +20,10 @@ from hookline_testing.kit.project import TEMPLATES, files_of
 from hookline_testing.plugin_site import PluginSite
 
 NAME = "hookline-my-own"
-SLOW = {"extension", "logits_processor", "model_family", "quantization_method"}
+SLOW = {
+    *("extension", "logits_processor", "model_family", "model_loader"),
+    "quantization_method",
+}
 """Kinds whose suites import torch, or run a model."""
 CASES = [
     pytest.param(kind, id=kind.name, marks=[pytest.mark.slow] * (kind.name in SLOW))

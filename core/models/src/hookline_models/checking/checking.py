@@ -35,6 +35,7 @@ from hookline_models.checking.weights import find_non_finite, shares_of
 from hookline_models.checkpoints.finite import NonFinite, in_words
 from hookline_models.checkpoints.loading import as_load_errors
 from hookline_models.checkpoints.model_part import WHOLE
+from hookline_models.checkpoints.opening import LoadedFiles, open_weights
 from hookline_models.checkpoints.weight_files import WeightFiles
 from hookline_models.forwards.probe import NeedsNumbersError
 from hookline_models.quantization import StoredTensor, method_name
@@ -125,7 +126,7 @@ class _Check:
 
     def _files(self, reads_weights: bool) -> StoredFiles:
         """Reads the headers of the files of weights, and perhaps all numbers."""
-        with as_load_errors(self._name, ""), WeightFiles(self._folder) as files:
+        with as_load_errors(self._name, ""), self._opened() as files:
             tensors = files.shards(WHOLE)
             found = find_non_finite(tensors) if reads_weights else []
             self._judge(found, tensors)
@@ -138,6 +139,9 @@ class _Check:
                 checked=reads_weights,
                 non_finite=tuple(map(str, found)),
             )
+
+    def _opened(self) -> WeightFiles | LoadedFiles:
+        return open_weights(self._config.model, self._folder)
 
     def _judge(self, found: Sequence[NonFinite], names: Iterable[str]) -> None:
         """Adds problems: all requests need some of the weights, and few the others."""
@@ -166,7 +170,7 @@ class _Check:
             return None
         with (
             as_load_errors(self._name, self._read.description.architecture),
-            WeightFiles(self._folder) as files,
+            self._opened() as files,
             files.explained(),
         ):
             return self._examined(self._config, self._read, files.shards(WHOLE))

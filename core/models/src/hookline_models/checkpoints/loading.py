@@ -26,10 +26,11 @@ from hookline_kernels import CPU
 from hookline_models.checkpoints.few_layers import keep_few_layers
 from hookline_models.checkpoints.finite import in_words
 from hookline_models.checkpoints.model_part import WHOLE, DivideModel, ModelPart
+from hookline_models.checkpoints.opening import open_weights
 from hookline_models.checkpoints.random_weights import random_model
 from hookline_models.checkpoints.rope_choice import choose_rope
 from hookline_models.checkpoints.support import read_config, refuse_unsupported
-from hookline_models.checkpoints.weight_files import WeightFiles, stored_parts
+from hookline_models.checkpoints.weight_files import stored_parts
 from hookline_models.family import ModelFamily, find_family
 from hookline_models.forwards.attention import IMPLEMENTATION
 from hookline_models.quantization import (
@@ -230,7 +231,7 @@ def find_model(job: LoadJob, max_model_len: int) -> FoundModel:
 def _read(job: LoadJob, found: FoundModel) -> PreTrainedModel:
     """Reads the weights of a checkpoint."""
     method = found.quantization
-    with WeightFiles(job.folder) as files, files.explained():
+    with open_weights(job.config, job.folder) as files, files.explained():
         own = files.shards(found.part)
         if method is None:
             refuse_unnamed(job.config.model, own)

@@ -13,7 +13,7 @@ from hookline.model_description import ModelDescription
 from hookline_drafting.target import TargetModel
 from hookline_kernels.modules.quantized_layer import QuantizedLayer
 from hookline_models.checkpoints.model_part import WHOLE
-from hookline_models.checkpoints.weight_files import WeightFiles
+from hookline_models.checkpoints.opening import open_weights
 
 
 def target_of(config: ModelConfig, parts: LoadedParts) -> TargetModel:
@@ -82,7 +82,7 @@ def stored_tables(
             "drafts share the whole embedding, of which each rank has a part, and "
             "random weights are in no file",
         )
-    with WeightFiles(description.folder) as files:
+    with open_weights(config, description.folder) as files:
         tables = {
             kind: shard[...].to(model.device, model.dtype)
             for name, shard in files.shards(WHOLE).items()
