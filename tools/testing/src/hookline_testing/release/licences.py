@@ -84,7 +84,7 @@ def licence_of(package: Distribution) -> str:
         if each.startswith("License ::") and each != "License :: OSI Approved"
     ]
     if not told:
-        text = metadata["License"] if "License" in metadata else "unknown"
+        text = metadata["License"] if "License" in metadata else "unknown"  # noqa: SIM401
         told = [text.strip().partition("\n")[0]]
     return " AND ".join(sorted({_SPELLINGS.get(each, each) for each in told}))
 
