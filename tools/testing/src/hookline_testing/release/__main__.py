@@ -9,6 +9,7 @@ from hookline_testing.distributions import read_distributions
 from hookline_testing.release.archives import problems_of
 from hookline_testing.release.building import build
 from hookline_testing.release.licences import installed_with, refusal
+from hookline_testing.release.requirements import third_party
 from hookline_testing.release.versions import set_version
 
 ROOT = Path(__file__).parents[5]
@@ -35,6 +36,11 @@ def _check(options: argparse.Namespace) -> int:
     return _report(
         f"{path.name}: {each}" for path in options.archive for each in problems_of(path)
     )
+
+
+def _requirements(options: argparse.Namespace) -> int:
+    print(*third_party(read_distributions(ROOT), options.name), sep="\n")  # noqa: T201
+    return 0
 
 
 def _licences(options: argparse.Namespace) -> int:
@@ -71,6 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("licences", help="list licences of what is installed")
     command.add_argument("name", nargs="*", default=["hookline"], help="a distribution")
     command.set_defaults(run=_licences)
+    command = commands.add_parser("requirements", help="list what of others is needed")
+    command.add_argument("name", nargs="+", help="a distribution")
+    command.set_defaults(run=_requirements)
     command = commands.add_parser("version", help="give all distributions a version")
     command.add_argument("version", help="such as 0.2.0")
     command.set_defaults(run=_version)

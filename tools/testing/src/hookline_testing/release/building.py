@@ -68,7 +68,9 @@ def build_one(
         with chdir(staged):
             sdist = out / hatchling.build.build_sdist(str(out))
         with tarfile.open(sdist) as archive:
-            archive.extractall(work, filter="data")
+            if hasattr(tarfile, "data_filter"):  # Debian 12's Python has none
+                archive.extraction_filter = tarfile.data_filter
+            archive.extractall(work)  # noqa: S202 - it was made above
         with chdir(Path(work) / sdist.name.removesuffix(".tar.gz")):
             wheel = out / hatchling.build.build_wheel(str(out))
     return sdist, wheel
