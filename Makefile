@@ -7,6 +7,7 @@ METHOD ?= medusa
 CONNECTOR ?= shared_storage
 BASE ?= HEAD
 ARGS ?=
+REPOSITORY ?=
 
 # Of `make test-vllm` it is the environment of vLLM.
 VLLM_VENV := $(abspath $(VENV))
@@ -43,7 +44,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg ray test test-folder test-rest test-landing test-isa test-all test-vllm lint types imports warm programs bench bench-compare soak fuzz fuzz-api demo-model demo-heads clean
+.PHONY: help serve disagg ray test test-folder test-rest test-landing test-isa test-all test-vllm lint types imports warm programs bench bench-compare soak fuzz fuzz-api demo-model demo-heads wheels licences clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,6 +126,12 @@ demo-heads: $(VENV)/warm  ## Retrain the demo model's draft heads: METHOD=eagle 
 	@$(BIN)/python models/demo/train.py --write-text $(VENV)/demo-text.txt
 	@$(BIN)/hookline train-draft --method $(METHOD) --model demo --out $(OUT) \
 	    --data $(VENV)/demo-text.txt --continue-data $(TRAINING_$(METHOD)) $(ARGS)
+
+wheels: $(VENV)/installed-dev  ## Build every distribution into dist/: REPOSITORY=https://...
+	@$(BIN)/python -m hookline_testing.release build --repository '$(REPOSITORY)'
+
+licences: $(VENV)/installed-dev  ## List the licences of what Hookline brings; refuse others than permissive ones
+	@$(BIN)/python -m hookline_testing.release licences
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .clients build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

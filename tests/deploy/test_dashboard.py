@@ -44,6 +44,33 @@ def panel_id(each: tuple[Row, Panel]) -> str:
     return f"{each[0].title}/{each[1].title}"
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_import_asks_for_the_data_source_and_provisioning_need_not(
+    dialect: str,
+) -> None:
+    """
+    What the import fills in is the variable's value alone, which Grafana chooses where
+    it was not filled in; it requires exactly the kinds of panels that are drawn.
+    """
+    loaded = dashboard_of(dialect)
+    [asked] = loaded["__inputs"]
+    [chosen] = [
+        each for each in loaded["templating"]["list"] if each["type"] == "datasource"
+    ]
+    required = {(each["type"], each["id"]) for each in loaded["__requires"]}
+    drawn = {each["type"] for each in all_panels(loaded)} - {"row"}
+
+    assert (asked["type"], asked["pluginId"]) == ("datasource", chosen["query"])
+    assert chosen["current"]["value"] == "${DS_PROMETHEUS}"
+    assert json.dumps(loaded).count("${DS_") == 1
+    assert asked["name"] == "DS_PROMETHEUS"
+    assert required == {
+        ("grafana", "grafana"),
+        ("datasource", "prometheus"),
+        *(("panel", each) for each in drawn),
+    }
+
+
 @for_each_row("each", PANELS, ids=panel_id)
 def test_panel_names_metrics_of_the_catalogue(each: tuple[Row, Panel]) -> None:
     """Each query names at least one metric, and only those that are exposed so."""

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from hookline_testing.clean_environment import CleanEnvironment, build_wheel
+from hookline_testing.clean_environment import CleanEnvironment
 from hookline_testing.distributions import (
     read_distribution,
     read_distributions,
     with_needs,
 )
+from hookline_testing.release.building import build_one
 
 ROOT = Path(__file__).parents[2]
-_BESIDE = ("hookline", "hookline-demo-model", "hookline-simulated")
+_BESIDE = ("hookline-server", "hookline-demo-model", "hookline-simulated")
 """What examples are tried with, whatever they depend on."""
 
 
@@ -49,7 +50,7 @@ def install_example(tmp_path: Path) -> Callable[[Mapping[str, str]], Installed]:
         names = with_needs(ours, {*_BESIDE, *example.needs})
         chosen = [*(ours[name] for name in sorted(names)), example]
         environment = CleanEnvironment(tmp_path / "venv")
-        environment.install([build_wheel(each, wheels) for each in chosen])
+        environment.install(build_one(each, ROOT, wheels)[1] for each in chosen)
         return Installed(environment, project)
 
     return install

@@ -1,11 +1,12 @@
 """What is installed from wheels works without what is not."""
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from hookline_testing.clean_environment import CleanEnvironment, build_wheel
+from hookline_testing.clean_environment import CleanEnvironment
 from hookline_testing.distributions import read_distributions, with_needs, without
 from hookline_testing.essential import essential
 from hookline_testing.server_process import serving
@@ -16,6 +17,10 @@ MODEL = "hookline-demo-model"
 FEATURES = [
     each.name for each in OURS.values() if each.folder.is_relative_to(ROOT / "plugins")
 ]
+LIST_OURS = """
+from importlib.metadata import distributions
+print(*(each.name for each in distributions() if each.name.startswith("hookline")))
+"""
 GENERATE = """
 import sys
 from hookline import LLM, SamplingParams
@@ -25,29 +30,17 @@ assert len(output.outputs[0].token_ids) == 4
 print(*sorted({name.split(".")[0] for name in sys.modules}))
 """
 
+Archives = Callable[[str], tuple[Path, Path]]
 Install = Callable[[set[str]], CleanEnvironment]
 
 
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Builds the wheel of a distribution, once."""
-    folder, built = tmp_path_factory.mktemp("wheels"), dict[str, Path]()
-
-    def build(name: str) -> Path:
-        if name not in built:
-            built[name] = build_wheel(OURS[name], folder)
-        return built[name]
-
-    return build
-
-
 @pytest.fixture
-def install(wheels: Callable[[str], Path], tmp_path: Path) -> Install:
+def install(archives: Archives, tmp_path: Path) -> Install:
     """Installs distributions, and no other of ours, into a new environment."""
 
     def make(names: set[str]) -> CleanEnvironment:
         environment = CleanEnvironment(tmp_path / "venv")
-        environment.install(map(wheels, sorted(names)))
+        environment.install(archives(name)[1] for name in sorted(names))
         return environment
 
     return make
@@ -73,12 +66,31 @@ def test_core_works_alone(install: Install) -> None:
 
 
 @pytest.mark.slow
-def test_hookline_serves_without_plugins(install: Install) -> None:
-    """What `pip install hookline` brings answers requests, and has the command."""
-    environment = install({*with_needs(OURS, {"hookline"}), MODEL})
+def test_server_serves_without_plugins(install: Install) -> None:
+    """The server's distribution answers requests, and has the command."""
+    environment = install(with_needs(OURS, {"hookline-server", MODEL}))
 
     assert environment.run("hookline", "--version").startswith("hookline ")
     serve(environment, "--stat-logger", "none")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_pip_install_hookline_serves(archives: Archives, tmp_path: Path) -> None:
+    """
+    With wheels alone, no index and no compiler, pip finds all that serving needs: the
+    plugins that `make` installs, and what extras add.
+    """
+    wheels = [archives(name)[1] for name in OURS]
+    environment = CleanEnvironment(tmp_path / "venv")
+
+    environment.install_by_name(["hookline[gpu,otel]"], wheels[0].parent)
+
+    installed = environment.run("python", "-c", LIST_OURS).split()
+    assert set(installed) == with_needs(OURS, {"hookline"})
+    scripts = str(environment.command("python").parent)
+    assert shutil.which("cc", path=scripts) is None
+    serve(environment, environment_variables={"PATH": scripts})
 
 
 @pytest.mark.timeout(600)  # the first builds all wheels
@@ -86,16 +98,20 @@ def test_hookline_serves_without_plugins(install: Install) -> None:
 def test_hookline_serves_without_a_feature(feature: str, install: Install) -> None:
     """Each folder of plugins can be left out, with those that need it."""
     names = without(OURS, feature) & with_needs(
-        OURS, {"hookline", MODEL, *FEATURES} - {"hookline-ray"}
+        OURS, {"hookline-server", MODEL, *FEATURES} - {"hookline-ray"}
     )
 
     serve(install(names), "--stat-logger", "none")
 
 
-def serve(environment: CleanEnvironment, *options: str) -> None:
+def serve(
+    environment: CleanEnvironment,
+    *options: str,
+    environment_variables: Mapping[str, str] | None = None,
+) -> None:
     python = environment.command("python")
     argv = ("--model", "demo", "--port", "0", *options)
-    with serving(*argv, python=python) as server:
+    with serving(*argv, python=python, environment=environment_variables) as server:
         body = {"model": "demo", "prompt": "class A:", "max_tokens": 4}
         status, reply = server.post("/v1/completions", body)
         assert (status, reply["usage"]["completion_tokens"]) == (200, 4)

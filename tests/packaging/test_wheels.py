@@ -2,12 +2,14 @@
 
 import ast
 import re
-import subprocess
-import sys
 import zipfile
+from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from hookline import __version__
 from hookline_testing.distributions import (
@@ -17,6 +19,13 @@ from hookline_testing.distributions import (
     with_needs,
 )
 from hookline_testing.essential import essential
+from hookline_testing.release.archives import problems_of
+from hookline_testing.release.versions import (
+    HOLDER,
+    held_version,
+    range_of,
+    set_version,
+)
 from hookline_testing.structure.sources import parsed
 from hookline_testing.table_walk import for_each_row
 
@@ -78,6 +87,7 @@ PACKAGES = {
     "tools/testing": {"hookline_testing"},
 }
 DISTRIBUTIONS = read_distributions(ROOT)
+Archives = Callable[[str], tuple[Path, Path]]
 DATA = {
     "core": {"hookline/moved_modules.toml"},
     "models/demo": {
@@ -114,20 +124,25 @@ def test_every_project_is_checked_here() -> None:
 @pytest.mark.parametrize(
     "project", essential(sorted(PACKAGES), ".", "core", "core/kernels", "tools/bench")
 )
-def test_wheel_ships_exactly_its_packages(project: str, tmp_path: Path) -> None:
-    """A wheel, built by way of its sdist, has its own packages, typed, and no more."""
-    build = ["build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT / project)]
+def test_wheel_ships_exactly_its_packages(project: str, archives: Archives) -> None:
+    """
+    A wheel, built by way of its sdist, has its own packages, typed, and no more; an
+    index, an installer and a reader miss nothing in either.
+    """
+    [name] = [each for each, one in DISTRIBUTIONS.items() if folder_of(one) == project]
 
-    subprocess.run([sys.executable, "-m", *build], check=True, capture_output=True)
+    sdist, wheel = archives(name)
 
-    (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
+        text = archive.read(f"{wheel.name.rsplit('-', 3)[0]}.dist-info/METADATA")
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert top == PACKAGES[project]
-    assert {f"{package}/py.typed" for package in top} <= names
     assert {f"{package}/__init__.py" for package in top} <= names
     assert DATA.get(project, set()) <= names
+    assert (problems_of(sdist), problems_of(wheel)) == ([], [])
+    assert b"Project-URL: Repository, https://example.org/us\n" in text
+    assert not re.search(rb"\]\((?!https?:|#)", text)  # links that lead nowhere
 
 
 @for_each_row("distribution", DISTRIBUTIONS.values(), ids=folder_of)
@@ -137,6 +152,69 @@ def test_projects_agree_on_version_and_python(distribution: Distribution) -> Non
 
     assert facts["version"] == __version__
     assert facts["requires-python"] == ">=3.11"
+
+
+@for_each_row("distribution", DISTRIBUTIONS.values(), ids=folder_of)
+def test_projects_take_versions_of_ours_that_fit(distribution: Distribution) -> None:
+    """
+    `hookline` brings what was tested together; any other takes what has the same
+    seams, so that one may be released alone.
+    """
+    is_set = distribution.name == "hookline"
+    wanted = SpecifierSet(f"=={__version__}" if is_set else range_of(__version__))
+    facts = distribution.table["project"]
+    extras = facts.get("optional-dependencies", {})
+
+    for line in chain(facts.get("dependencies", ()), *extras.values()):
+        requirement = Requirement(line)
+        if requirement.name.startswith("hookline-"):
+            assert requirement.specifier == wanted
+
+
+def test_hookline_brings_what_make_installs() -> None:
+    """The rest by extras, of which `all` has every one."""
+    facts = DISTRIBUTIONS["hookline"].table["project"]
+    extras = facts["optional-dependencies"]
+    [everything] = map(Requirement, extras["all"])
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    made = {
+        name
+        for name, each in DISTRIBUTIONS.items()
+        if each.folder.parent.name != "tools"
+        or f"{folder_of(each)}/pyproject.toml" in makefile
+    }
+
+    brought = {"hookline", *DISTRIBUTIONS["hookline"].needs}
+    by_extras = DISTRIBUTIONS["hookline"].options
+
+    assert everything.extras == extras.keys() - {"all"}
+    assert made - brought - by_extras == set()
+    assert brought - made == set()
+    assert (by_extras - {"hookline"}) - DISTRIBUTIONS.keys() <= {"hookline-gguf"}
+
+
+def test_versions_are_set_in_one_go(tmp_path: Path) -> None:
+    """
+    The command changes whatever names the version, so that these tests pass again.
+    """
+    projects = [each.folder / "pyproject.toml" for each in DISTRIBUTIONS.values()]
+    deployed = (ROOT / "deploy").rglob("*.yaml")
+    for path in (ROOT / HOLDER, *projects, *deployed):
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(path.read_text("utf-8"), "utf-8")
+
+    changed = {path.relative_to(tmp_path) for path in set_version(tmp_path, "7.1.2")}
+
+    assert held_version(tmp_path) == "7.1.2"
+    assert changed >= {path.relative_to(ROOT) for path in projects}
+    assert Path("deploy/helm/hookline/Chart.yaml") in changed
+    for path in changed:
+        text = (tmp_path / path).read_text("utf-8")
+        assert f'"{__version__}"' not in text
+        assert range_of(__version__) not in text
+    with pytest.raises(ValueError, match=r"give three numbers"):
+        set_version(tmp_path, "v8")
 
 
 @for_each_row("distribution", DISTRIBUTIONS.values(), ids=folder_of)

@@ -100,7 +100,7 @@ _KUBERNETES = """\
 [`deploy/helm/hookline/`](../deploy/helm/hookline/) is a Helm chart with servers and
 their probes, a Service, and an autoscaler that follows the saturation. For Prometheus's
 operator and Grafana's chart it adds a ServiceMonitor, the rules and the dashboards. The
-image is that of `deploy/compose/Dockerfile`, in your own registry:
+image is that of `deploy/docker/Dockerfile`, in your own registry:
 
 ```sh
 helm install demo deploy/helm/hookline \\

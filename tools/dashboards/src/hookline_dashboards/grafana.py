@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hookline_dashboards.deploys import deploys
 from hookline_dashboards.description import describe
@@ -22,6 +22,17 @@ _TITLES: Mapping[str, str] = {
     "sglang": "Hookline by SGLang's metrics",
 }
 _LISTED = "hookline_requests_running"
+_INPUT: Json = {
+    "name": "DS_PROMETHEUS",
+    "label": "Prometheus",
+    "type": "datasource",
+    "pluginId": "prometheus",
+    "pluginName": "Prometheus",
+}
+"""What Grafana's import asks for. Only the variable's value refers to it, for which
+Grafana takes its default data source where nothing was asked, as in provisioning."""
+_OLDEST_GRAFANA = "11.0.0"
+_PANEL_NAMES: Mapping[str, str] = {"timeseries": "Time series"}
 
 
 def uid(dialect: str) -> str:
@@ -31,7 +42,10 @@ def uid(dialect: str) -> str:
 
 def dashboard(rows: Sequence[Row], names: Names) -> str:
     """Returns the JSON file for Grafana's import; deterministic."""
+    panels = list(_drawn(rows, names))
     drawn = {
+        "__inputs": [_INPUT],
+        "__requires": list(_required(panels)),
         "uid": uid(names.dialect),
         "title": _TITLES[names.dialect],
         "description": "Hookline's engines, by metrics of the dialect "
@@ -47,9 +61,29 @@ def dashboard(rows: Sequence[Row], names: Names) -> str:
         "annotations": {"list": list(deploys(names))},
         "links": to_dashboards(),
         "templating": {"list": _variables(names)},
-        "panels": list(_drawn(rows, names)),
+        "panels": panels,
     }
     return json.dumps(drawn, indent=2) + "\n"
+
+
+def _required(panels: Iterable[Json]) -> Iterator[Json]:
+    """Yields what an import looks for before it takes the dashboard."""
+    yield {
+        "type": "grafana",
+        "id": "grafana",
+        "name": "Grafana",
+        "version": _OLDEST_GRAFANA,
+    }
+    yield {
+        "type": "datasource",
+        "id": "prometheus",
+        "name": "Prometheus",
+        "version": "1.0.0",
+    }
+    each = (inner for panel in panels for inner in (panel, *panel.get("panels", ())))
+    for kind in sorted({panel["type"] for panel in each} - {"row"}):
+        name = _PANEL_NAMES.get(kind, kind.capitalize())
+        yield {"type": "panel", "id": kind, "name": name, "version": ""}
 
 
 def _variables(names: Names) -> list[Json]:
@@ -59,6 +93,7 @@ def _variables(names: Names) -> list[Json]:
         "type": "datasource",
         "query": "prometheus",
         "refresh": 1,
+        "current": {"text": _INPUT["label"], "value": f"${{{_INPUT['name']}}}"},
     }
     (series,) = names.series(_LISTED)
     engine = series.labels["engine"]

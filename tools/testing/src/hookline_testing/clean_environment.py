@@ -8,19 +8,8 @@ import venv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hookline_testing.distributions import Distribution
-
 _OURS = ("hookline", "_editable_impl_hookline", "__editable__")
 """How the names begin of what an installation of ours has among packages."""
-
-
-def build_wheel(distribution: Distribution, folder: Path) -> Path:
-    """Returns a distribution's wheel, built in a folder of wheels."""
-    before = set(folder.glob("*.whl"))
-    hatch = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
-    call([*hatch, "-d", folder], cwd=distribution.folder)
-    [wheel] = set(folder.glob("*.whl")) - before
-    return wheel
 
 
 class CleanEnvironment:
@@ -43,10 +32,33 @@ class CleanEnvironment:
         Packages of others come last on the path, and only once pip is done: it must not
         take them for installed.
         """
+        self._pip("--no-deps", *map(str, wheels))
+        self._show_others()
+
+    def install_by_name(self, requirements: Iterable[str], wheels: Path) -> None:
+        """Installs distributions, and what they need of ours, as from an index.
+
+        Packages of others must be there in versions that fit, or pip fails.
+
+        Args:
+            requirements: What a user gives pip, such as `hookline[gpu]`.
+            wheels: A folder of ours.
+        """
+        self._show_others()
+        self._pip("--find-links", str(wheels), *requirements)
+
+    def _pip(self, *arguments: str) -> None:
         python = self.command("python")
-        pip = (sys.executable, "-m", "pip", "--python", python)
-        options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
-        call([*pip, "install", *options, *wheels], cwd=self.folder)
+        pip = (sys.executable, "-m", "pip", "--python", python, "install")
+        options = ["--quiet", "--no-index", "--disable-pip-version-check"]
+        # Without the machine's own settings, which may name folders of wheels.
+        call(
+            [*pip, *options, *arguments],
+            cwd=self.folder,
+            environment={"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""},
+        )
+
+    def _show_others(self) -> None:
         site = sysconfig.get_path("purelib", "venv", {"base": str(self.folder)})
         others = "\n".join(map(str, self._packages_of_others()))
         (Path(site) / "others.pth").write_text(others, "utf-8")

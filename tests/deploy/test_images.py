@@ -1,0 +1,170 @@
+"""The images' recipe is linted, complete, and gives servers as little as possible."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from hookline_testing.distributions import read_distributions
+from hookline_testing.release.requirements import third_party
+from hookline_testing.serve_options import options_of
+
+ROOT = Path(__file__).parents[2]
+RECIPE = ROOT / "deploy" / "docker" / "Dockerfile"
+TARGETS = ("cpu", "cuda")
+LINES = [
+    line
+    for line in RECIPE.read_text("utf-8").replace("\\\n", "").splitlines()
+    if line and not line.startswith("#")
+]
+OURS = read_distributions(ROOT)
+
+
+def stage(name: str) -> list[tuple[str, str]]:
+    """A stage's instructions after those of the stages that it begins with."""
+    names = [
+        (each.split()[1], each.split()[-1]) for each in LINES if each[:4] == "FROM"
+    ]
+    [parent] = [base for base, own in names if own == name]
+    at = [n for n, each in enumerate(LINES) if re.match(rf"FROM .* AS {name}$", each)]
+    own: list[tuple[str, str]] = []
+    for line in LINES[at[0] + 1 :]:
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            break
+        own.append((word, rest))
+    inherited = stage(parent) if parent in {each for _, each in names} else []
+    return [*inherited, *own]
+
+
+def last(name: str, word: str) -> str:
+    return [rest for each, rest in stage(name) if each == word][-1]
+
+
+def test_recipe_passes_the_linter() -> None:
+    """
+    Hadolint finds nothing, its least advice included.
+    """
+    done = subprocess.run(
+        [Path(sys.executable).with_name("hadolint"), "--no-color", RECIPE],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_context_has_all_that_the_image_is_made_of() -> None:
+    """
+    Each distribution is in the build context, and nothing that is not there.
+    """
+    ignored = Path(f"{RECIPE}.dockerignore").read_text("utf-8").splitlines()
+    kept = {line[1:] for line in ignored if line.startswith("!")}
+    folders = {each.folder.relative_to(ROOT).parts[:1] for each in OURS.values()}
+
+    assert "*" in ignored
+    assert all((ROOT / name).exists() for name in kept)
+    assert {each[0] for each in folders if each} <= kept
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"} <= kept
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_servers_have_no_privileges(target: str) -> None:
+    """
+    The last word on the user is a number that is not root's, and one can be named.
+    """
+    assert last(target, "USER") == "1000"
+    assert "--uid 1000" in " ".join(rest for _, rest in stage("server"))
+    assert last(target, "VOLUME") == '["/home/hookline/.cache"]'
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_server_is_the_first_process(target: str) -> None:
+    """
+    No shell stands between it and SIGTERM; its command is valid and can be reached.
+    """
+    entry, command = (
+        json.loads(last(target, "ENTRYPOINT")),
+        json.loads(last(target, "CMD")),
+    )
+
+    _, settings = options_of(command)
+
+    assert entry == ["hookline"]
+    assert settings.host == "0.0.0.0"  # noqa: S104
+    assert settings.port == int(last(target, "EXPOSE"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_layers_change_the_more_often_the_later(target: str) -> None:
+    """
+    Torch, what else is of others, and ours: only the last has no index.
+    """
+    runs = [shlex.split(rest) for word, rest in stage(target) if word == "RUN"]
+    torch, others, ours = runs[-3:]
+
+    assert "torch" in torch
+    assert others[-2:] == ["--requirement", "/wheels/requirements.txt"]
+    assert "--no-index" in ours
+    assert ours[-1] == ("hookline[otel]" if target == "cpu" else "hookline[gpu,otel]")
+    for each in (torch, others):
+        assert each[each.index("--constraint") + 1] == "/constraints.txt"
+
+
+def test_requirements_are_those_of_others_alone() -> None:
+    """
+    All that the set and its extras bring, and none of ours, which have wheels.
+    """
+    listed = third_party(OURS, ["hookline[otel]"])
+    with_gpu = third_party(OURS, ["hookline[gpu,otel]"])
+
+    assert not [each for each in listed if each.startswith("hookline")]
+    assert {"grpcio<2,>=1.63", "torch>=2.11", "xgrammar>=0.2.8"} <= set(listed)
+    assert [each.split(">")[0] for each in set(with_gpu) - set(listed)] == ["triton"]
+
+
+@contextmanager
+def answering(status: int) -> Iterator[int]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/health/ready" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_health_check_asks_whether_the_server_is_ready(status: int, code: int) -> None:
+    """
+    Without the proxy that the environment may name.
+    """
+    told = last("cpu", "HEALTHCHECK")
+    python, *arguments = json.loads(told[told.index("[") :])
+    assert "8000" in arguments[-1]
+
+    with answering(status) as port:
+        done = subprocess.run(
+            [sys.executable, *arguments[:-1], arguments[-1].replace("8000", str(port))],
+            env={"http_proxy": "http://127.0.0.1:9"},
+            check=False,
+            timeout=60,
+        )
+
+    assert python == "python"
+    assert done.returncode == code

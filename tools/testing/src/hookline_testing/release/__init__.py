@@ -1,0 +1,1 @@
+"""What a release needs: one version, distributions that are checked, known licences."""
