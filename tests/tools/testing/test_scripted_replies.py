@@ -8,8 +8,8 @@ from hookline_testing.scripted_replies import TEMPLATE, reply_to
 TOOLS = [{"type": "function", "function": {"name": "get_weather"}}]
 
 
-def call(city: str) -> str:
-    function = f'{{"name": "get_weather", "arguments": {{"city": "{city}"}}}}'
+def call(city: str, name: str = "get_weather") -> str:
+    function = f'{{"name": "{name}", "arguments": {{"city": "{city}"}}}}'
     return f"<tool_call>\n{function}\n</tool_call>"
 
 
@@ -43,6 +43,17 @@ def test_replies_follow_the_conversation(
     Calls, results and what was said first; None leaves the reply to the model.
     """
     assert reply_to(rendered(*turns, tools=TOOLS)) == reply
+
+
+def test_a_tool_of_a_namespace_is_called_by_its_whole_name() -> None:
+    """
+    The name for the model has the namespace; a strict grammar allows no other.
+    """
+    tools = [{"type": "function", "function": {"name": "sky__get_weather"}}]
+
+    reply = reply_to(rendered(("user", "The weather in Oslo?"), tools=tools))
+
+    assert reply == call("Oslo", "sky__get_weather")
 
 
 def test_without_tools_nothing_is_called() -> None:

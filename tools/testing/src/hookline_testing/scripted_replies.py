@@ -55,7 +55,8 @@ _WEATHER = re.compile(r"weather in (\w+)(?: and (\w+))?")
 def reply_to(prompt: str) -> str | None:
     """Returns the reply that a conversation asks for; None if it asks for none.
 
-    - "weather in A and B", with a tool `get_weather`: a call for each city;
+    - "weather in A and B", with a tool `get_weather`, of a namespace or none: a call
+      for each city;
     - results of tools: a sentence with all of them;
     - "Think": reasoning and an answer;
     - "first": what the user said first;
@@ -70,7 +71,8 @@ def reply_to(prompt: str) -> str | None:
 
 def _answer(said: str, turns: list[tuple[str, str]]) -> str | None:
     if (asked := _WEATHER.search(said)) and turns[0][0] == "tools":
-        return "\n".join(_call(city) for city in asked.groups() if city)
+        name = _name_of_tool(turns[0][1])
+        return "\n".join(_call(name, city) for city in asked.groups() if city)
     if "Think" in said:
         return f"<think>\n{REASONING}\n</think>\n\n{ANSWER}"
     if "first" in said:
@@ -90,8 +92,14 @@ def _results(turns: list[tuple[str, str]]) -> list[str]:
     return results
 
 
-def _call(city: str) -> str:
-    call = {"name": TOOL, "arguments": {"city": city}}
+def _name_of_tool(tools: str) -> str:
+    """Returns the name for the model; the grammar of a strict tool allows no other."""
+    names: list[str] = [tool["function"]["name"] for tool in json.loads(tools)]
+    return next((name for name in names if name.endswith(f"__{TOOL}")), TOOL)
+
+
+def _call(name: str, city: str) -> str:
+    call = {"name": name, "arguments": {"city": city}}
     return f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
 
 
