@@ -160,7 +160,7 @@ def responses_namespaces() -> None:
 def responses_previous() -> None:
     async def ask() -> str:
         agent = Agent(name="agent", model=model(OpenAIResponsesModel))
-        begun = await Runner.run(agent, "My name is Ada")
+        begun = await Runner.run(agent, "My first name is Ada")
         asked = await Runner.run(
             agent,
             "What did I say first?",
@@ -168,7 +168,7 @@ def responses_previous() -> None:
         )
         return asked.final_output
 
-    assert asyncio.run(ask()) == "My name is Ada"
+    assert asyncio.run(ask()) == "My first name is Ada"
 
 
 @feature
