@@ -44,7 +44,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg ray test test-folder test-rest test-landing test-isa test-all test-vllm lint types imports warm programs bench bench-compare soak fuzz fuzz-api demo-model demo-heads wheels licences clean
+.PHONY: help serve disagg ray test test-folder test-rest test-landing test-isa test-all test-vllm lint types imports warm programs bench bench-compare soak fuzz fuzz-api docs docs-serve demo-model demo-heads wheels licences clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,12 @@ fuzz: $(READY)  ## Fuzz servers, sockets and files: ARGS='--cases 50000 --seed 7
 fuzz-api: $(READY)  ## Fuzz servers by their own description: ARGS='--cases 20000'
 	@$(BIN)/python -m hookline_faults.fuzzing --part described --part described-real \
 	    --cases 20000 $(ARGS)
+
+docs: $(VENV)/installed-dev  ## Build the documentation's site in build/docs/site
+	@$(BIN)/python tools/docs_site.py build
+
+docs-serve: $(VENV)/installed-dev  ## Show the documentation's site: ARGS='--address 127.0.0.1:8001'
+	@$(BIN)/python tools/docs_site.py serve $(ARGS)
 
 demo-model: $(VENV)/warm  ## Retrain the demo model (half an hour)
 	@$(BIN)/python models/demo/train.py $(ARGS)

@@ -101,7 +101,7 @@ def test_server_is_the_first_process(target: str) -> None:
     _, settings = options_of(command)
 
     assert entry == ["hookline"]
-    assert settings.host == "0.0.0.0"  # noqa: S104
+    assert settings.host == ("0.0.0.0",)  # noqa: S104
     assert settings.port == int(last(target, "EXPOSE"))
 
 

@@ -181,7 +181,7 @@ def test_servers_take_the_arguments(container: dict[str, Any], tmp_path: Path) -
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert settings.port == ports["http"]
     assert ports.get("engines", machines.rpc_port) == machines.rpc_port
-    assert settings.host == "0.0.0.0"  # noqa: S104
+    assert settings.host == ("0.0.0.0",)  # noqa: S104
 
 
 @pytest.mark.parametrize("container", SERVERS)
