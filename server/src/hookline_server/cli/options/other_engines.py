@@ -9,7 +9,7 @@ _ONE_MODEL = "one server serves one model"
 _NO_SWAP = 'use --kv-transfer-config \'{"kv_connector": "cpu_offload"}\''
 _PARSER = "parsers are installed plugins, see docs/tool_parsers.md"
 _BACKEND = "--kernels and HOOKLINE_CPU_ISA choose kernels"
-_NO_LORA = "LoRA adapters are not supported"
+_NO_LORA = "only --engine vllm serves LoRA adapters, by options after `--`"
 _ACCESS_LOG = "requests are logged at --log-level info, probes and scrapes never"
 
 ADVICE: Mapping[str, str] = {
