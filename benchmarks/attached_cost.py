@@ -34,6 +34,8 @@ from hookline_testing.server_process import Server
 QUIET, PLAIN, ATTACHED = "without statistics", "plain", "attached"
 LOGGERS = ("prometheus", "logging", "insight", "live", "request_log")
 START_SECONDS = 300.0
+REST_SECONDS = 2.0
+"""Before a turn: vLLM's processes spin for a while after their last step."""
 
 
 def free_port() -> int:
@@ -123,6 +125,7 @@ def compare(
             break
         shift = number % len(sides)
         for side in (*sides[shift:], *sides[:shift]):
+            time.sleep(REST_SECONDS)
             turn = take_turn(servers[side], model, load)
             if number:
                 turns[side].append(turn)

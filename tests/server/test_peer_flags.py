@@ -149,7 +149,7 @@ def test_what_differs_is_shown() -> None:
     shown = described("vllm", {each.flag for each in OPTIONS})
 
     assert "--num-gpu-blocks-override  =  --num-kv-blocks" in shown
-    assert "LoRA adapters are not supported" in shown
+    assert "only --engine vllm serves LoRA adapters" in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert advice("--no-enable-lora") is not None
     assert not OF_VLLM.keys() & OF_SGLANG.keys()

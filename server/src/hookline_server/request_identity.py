@@ -142,6 +142,7 @@ def request_facts(
     priority: int = 0,
     slo: Slo | None = None,
     session_id: str | None = None,
+    adapter: str | None = None,
 ) -> RequestFacts:
     """Returns the facts of a request for observers; a refused one has no response."""
     identity = request[IDENTITY]
@@ -149,6 +150,7 @@ def request_facts(
         client_id=identity.request_id,
         response_id=response_id,
         tenant=identity.tenant,
+        lora=adapter,
         client=identity.client,
         weight=identity.weight,
         priority=priority,

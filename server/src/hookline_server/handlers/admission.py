@@ -14,6 +14,7 @@ from hookline.frontend.stop_strings import StopScope
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, Slo
 from hookline.sampling_params import SamplingParams
+from hookline_server.adapters import adapters_of
 from hookline_server.answers.answer import Identity
 from hookline_server.api_error import ApiError
 from hookline_server.auth.permissions import check_permissions
@@ -56,6 +57,7 @@ class RequestAdmission(Generic[Body]):
         slo: The objectives that the client sets, or None.
         session_id: The session that the request belongs to, or None.
         data_parallel_rank: Index of the engine that the client names, or None.
+        adapter: The adapter that it names as its model, or None.
     """
 
     request: web.Request
@@ -65,6 +67,7 @@ class RequestAdmission(Generic[Body]):
     slo: Slo | None
     session_id: str | None
     data_parallel_rank: int | None
+    adapter: str | None
 
     def response_identity(self, prefix: str) -> Identity:
         """Returns the identity of the response; `prefix` begins its id."""
@@ -72,7 +75,7 @@ class RequestAdmission(Generic[Body]):
         return Identity(
             id=prefix + self.identity.request_id,
             created=int(time.time()),
-            model=facts.model_name,
+            model=self.adapter or facts.model_name,
             system_fingerprint=f"fp_{config}" if config else UNSET,
         )
 
@@ -112,6 +115,7 @@ class RequestAdmission(Generic[Body]):
             priority=body.priority or 0,
             slo=self.slo,
             session_id=self.session_id,
+            adapter=self.adapter,
         )
         tokens: list[list[int]] = []
         for prompt in prompts:
@@ -204,7 +208,7 @@ async def admit(
     body = await read_message(request, kind)
     if identity.key is not None:
         check_permissions(request, identity.key, body)
-    check_model(engine, body.model)
+    adapter = check_model(engine, body.model)
     check(body)
     session_id = None
     if engine.facts.enable_kv_cache_events:  # or no event would tell it
@@ -217,6 +221,7 @@ async def admit(
         slo=slo,
         session_id=session_id,
         data_parallel_rank=rank,
+        adapter=adapter,
     )
 
 
@@ -228,13 +233,22 @@ def ready_engine(request: web.Request) -> ServingEngine:
     return engine
 
 
-def check_model(engine: ServingEngine, name: str | None) -> None:
-    """Raises `ApiError` if the model is not served."""
-    served = engine.facts.model_name
-    if name is not None and name != served:
-        raise ApiError(
-            404,
-            f"the model {name[:MAX_SHOWN]!r} is not served; available: {served!r}",
-            code="model_not_found",
-            param="model",
-        )
+def check_model(engine: ServingEngine, name: str | None) -> str | None:
+    """Returns the adapter that is named as the model; None if it is the model itself.
+
+    Raises:
+        ApiError: Neither is served under this name.
+    """
+    facts = engine.facts
+    if name is None or name == facts.model_name:
+        return None
+    adapters = adapters_of(facts)
+    if name in adapters:
+        return name
+    served = ", ".join(map(repr, (facts.model_name, *adapters)))
+    raise ApiError(
+        404,
+        f"the model {name[:MAX_SHOWN]!r} is not served; available: {served}",
+        code="model_not_found",
+        param="model",
+    )

@@ -10,6 +10,7 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     """A served model.
 
     Attributes:
+        parent: The model of an adapter; absent of the model itself.
         default_sampling_params: What requests get where they are silent; absent if
             nothing sets any.
     """
@@ -19,6 +20,7 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     owned_by: str = "hookline"
     root: str
+    parent: str | UnsetType = UNSET
     max_model_len: int
     default_sampling_params: dict[str, int | float] | UnsetType = UNSET
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,14 +66,41 @@ class SamplingParams:
 
 
 @dataclass(kw_only=True)
+class PoolingParams:
+    task: str | None = None
+    dimensions: int | None = None
+    use_activation: bool | None = None
+    skip_reading_prefix_cache: bool | None = None
+
+    def verify(self, model_config: object) -> None:
+        del model_config
+        if self.dimensions == 1:
+            raise ValueError("too short a vector")
+
+
+@dataclass(kw_only=True)
+class LoRARequest:
+    lora_name: str
+    lora_int_id: int
+    lora_path: str
+    base_model_name: str | None = None
+
+
+class PauseState(IntEnum):
+    UNPAUSED = 0
+    PAUSED_NEW = 1
+    PAUSED_ALL = 2
+
+
+@dataclass(kw_only=True)
 class EngineCoreRequest:
     request_id: str
     prompt_token_ids: list[int]
     mm_features: None
-    sampling_params: SamplingParams
-    pooling_params: None
+    sampling_params: SamplingParams | None
+    pooling_params: PoolingParams | None
     arrival_time: float
-    lora_request: None
+    lora_request: LoRARequest | None
     cache_salt: str | None
     data_parallel_rank: None
     priority: int = 0
@@ -109,6 +137,7 @@ class Scheduler:
     drafts: Sequence[int] = ()
     max_num_running_reqs: int = 8
     max_num_scheduled_tokens: int = 64
+    pause_state: PauseState = PauseState.UNPAUSED
 
     def __post_init__(self) -> None:
         pool = SimpleNamespace(
@@ -128,14 +157,20 @@ class Scheduler:
     def get_request_counts(self) -> tuple[int, int]:
         return len(self.running), len(self.waiting)
 
+    def set_pause_state(self, state: PauseState) -> None:
+        self.pause_state = state
+
     def has_requests(self) -> bool:
-        return bool(self.requests)
+        if self.pause_state is PauseState.PAUSED_ALL:
+            return False
+        paused = self.pause_state is PauseState.PAUSED_NEW
+        return bool(self.begun if paused else self.requests)
 
     def add_request(self, request: EngineCoreRequest) -> None:
         self.requests[request.request_id] = request
 
     def schedule(self) -> Any:
-        new = self.waiting
+        new = [] if self.pause_state else self.waiting
         self.begun |= set(new)
         old = [each for each in self.running if each not in new]
         made = [
@@ -163,7 +198,8 @@ class Scheduler:
             request = self.requests[name]
             output = self.make(name)
             self.given[name] = self.given.get(name, 0) + 1
-            is_last = self.given[name] == request.sampling_params.max_tokens
+            params = request.sampling_params
+            is_last = params is not None and self.given[name] == params.max_tokens
             if is_last and output.finish_reason is None:
                 output.finish_reason = "length"
             if output.finish_reason is not None:
@@ -194,8 +230,11 @@ class EngineCore:
     def __init__(self) -> None:
         self.scheduler = Scheduler()
         self.vllm_config = SimpleNamespace(
-            model_config=None, speculative_config=None, structured_outputs_config=None
+            model_config=SimpleNamespace(enable_sleep_mode=False),
+            speculative_config=None,
+            structured_outputs_config=None,
         )
+        self.done: list[object] = []
         self.resets: list[bool] = []
         self.fails: Callable[[], None] = lambda: None
         self.model_executor = self
@@ -227,6 +266,26 @@ class EngineCore:
         self.resets.append(reset_running_requests)
         return self.is_reset
 
+    def sleep(self, level: int, mode: str) -> None:
+        self.scheduler.set_pause_state(PauseState.PAUSED_ALL)
+        self.done.append((level, mode))
+
+    def wake_up(self, tags: list[str] | None = None) -> None:
+        self.done.append(tags)
+        if tags != ["weights"]:
+            self.resume_scheduler()
+
+    def resume_scheduler(self) -> None:
+        self.scheduler.set_pause_state(PauseState.UNPAUSED)
+
+    def collective_rpc(self, method: str) -> None:
+        self.done.append(method)
+
+    def add_lora(self, lora_request: LoRARequest) -> None:
+        if lora_request.lora_name == "wrong":
+            raise ValueError("its rank is above --max-lora-rank")
+        self.done.append(lora_request.lora_name)
+
     def shutdown(self) -> None:
         self.is_shut_down = True
 
@@ -237,9 +296,13 @@ BINDING = Binding(
     EngineCore=EngineCore,
     EngineCoreRequest=EngineCoreRequest,
     Executor=None,
+    LoRARequest=LoRARequest,
+    PauseState=PauseState,
+    PoolingParams=PoolingParams,
     SamplingParams=SamplingParams,
     StructuredOutputsParams=StructuredOutputsParams,
     VLLMError=VLLMError,
     cached_tokenizer_from_config=None,
+    current_platform=SimpleNamespace(is_sleep_mode_available=lambda: False),
     version="0.32",
 )

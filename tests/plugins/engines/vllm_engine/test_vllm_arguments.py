@@ -1,6 +1,7 @@
 """Options of Hookline's own engine are refused, and vLLM's are vLLM's to read."""
 
 import argparse
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ import pytest
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.tells import Tells
+from hookline_server.adapters import adapters_of
+from hookline_vllm_engine.adapters import Adapter, load, split
 from hookline_vllm_engine.arguments import refuse_own_options, vllm_config
 from hookline_vllm_engine.binding import bind
+from hookline_vllm_engine.embedding import pooling_facts
 from hookline_vllm_engine.starting import facts_of
 
-from .fake_engine_core import BINDING
+from .fake_engine_core import BINDING, EngineCore
 
 
 @dataclass
@@ -24,7 +28,6 @@ class EngineArgs:
     max_model_len: int | None = None
     data_parallel_size: int = 1
     enable_lora: bool = False
-    runner: str = "auto"
     kv_transfer_config: object = None
     model: str = ""
     served_model_name: list[str] | None = None
@@ -35,7 +38,6 @@ class EngineArgs:
         parser.add_argument("--max-model-len", type=int)
         parser.add_argument("--data-parallel-size", type=int, default=1)
         parser.add_argument("--enable-lora", action="store_true")
-        parser.add_argument("--runner", default="auto")
         parser.add_argument("--kv-transfer-config")
         parser.add_argument("--model", default="no/model")
         parser.add_argument("--served-model-name", nargs="+")
@@ -70,13 +72,46 @@ def test_arguments_reach_vllm_with_the_model() -> None:
     assert made.tokenizer is None
 
 
+def test_adapters_are_read_as_vllm_serve_reads_them(tmp_path: Path) -> None:
+    """By name and folder, or in JSON; the rest is left to vLLM's engine."""
+    written = json.dumps({"name": "b", "path": str(tmp_path), "base_model_name": "m"})
+    others, found = split(["-x", "--lora-modules", f"a={tmp_path}", written, "--y=1"])
+
+    assert others == ["-x", "--y=1"]
+    assert found == [Adapter("a", str(tmp_path)), Adapter("b", str(tmp_path), "m")]
+
+
+def test_adapters_are_loaded_before_the_engine_is_ready() -> None:
+    """Each with a number of its own; one that vLLM refuses is the operator's error."""
+    core = EngineCore()
+
+    made = load(core, [Adapter("a", "/a"), Adapter("b", "/b")], BINDING)
+    with pytest.raises(ModelLoadError, match=r"adapter wrong: .*above --max-lora-rank"):
+        load(core, [Adapter("wrong", "/c")], BINDING)
+
+    assert core.done == ["a", "b"]
+    assert [(each.lora_int_id, each.lora_path) for each in made.values()] == [
+        (1, "/a"),
+        (2, "/b"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["--port", "1"], "vLLM: unrecognized arguments: --port 1"),
         (["--max-model-len", "x"], "vLLM: argument --max-model-len: invalid int"),
         (["--data-parallel-size", "2"], "--data-parallel-size after `--` is not"),
-        (["--enable-lora"], "--enable-lora after `--` is not supported: Hookline"),
+        (["--lora-modules", "a=."], "--lora-modules after `--` needs --enable-lora"),
+        (["--lora-modules", "a=/no/such"], "--lora-modules: no folder /no/such"),
+        (["--lora-modules", "a"], "--lora-modules: 'a' is neither NAME=FOLDER nor"),
+        (["--lora-modules", '{"name": 1}'], '--lora-modules: {"name": 1}: Expected'),
+        (["--lora-modules", "a=.", "a=."], "--lora-modules: 'a' is there twice"),
+        (["--lora-modules"], "argument --lora-modules: expected at least one"),
+        (
+            ["--enable-lora", "--lora-modules", "demo=."],
+            "--lora-modules: the model itself has this name",
+        ),
     ],
 )
 def test_wrong_arguments_are_told(arguments: list[str], reason: str) -> None:
@@ -146,8 +181,9 @@ def test_facts_have_what_requests_depend_on() -> None:
     settings.model_config.generation_config = "auto"
     settings.speculative_config = None
     settings.structured_outputs_config = argparse.Namespace(backend="auto")
+    settings.model_config.runner_type = "generate"
 
-    facts = facts_of(settings, 4, "0.32", tokenizer)
+    facts = facts_of(settings, 4, "0.32", tokenizer, ("a",))
 
     assert (facts.engine_index, facts.version) == (4, "vllm 0.32")
     assert facts.model.eos_token_ids == (2, 9)
@@ -157,3 +193,30 @@ def test_facts_have_what_requests_depend_on() -> None:
     assert Tells.PLAN in facts.tells
     assert Tells.COST not in facts.tells
     assert facts.sections["vllm"].most_logprobs == 512  # type: ignore[attr-defined]
+    assert adapters_of(facts) == ("a",)
+
+
+def pooling_model(**fields: object) -> argparse.Namespace:
+    pooler = argparse.Namespace(
+        get_seq_pooling_type=lambda: fields.pop("kind", "LAST"),
+        use_activation=None,
+        dimensions=None,
+    )
+    model = {"convert_type": "embed", "is_matryoshka": False, **fields}
+    return argparse.Namespace(
+        **model,
+        runner_type="pooling",
+        pooler_config=pooler,
+        embedding_size=64,
+        matryoshka_dimensions=None,
+    )
+
+
+def test_an_engine_that_embeds_says_how() -> None:
+    """As Hookline's own does; one that classifies has no API here."""
+    facts = pooling_facts(pooling_model(kind="MEAN"))
+
+    assert facts is not None
+    assert (facts.kind, facts.normalize, facts.hidden_size) == ("MEAN", True, 64)
+    with pytest.raises(ConfigError, match="only has embeddings"):
+        pooling_facts(pooling_model(convert_type="classify"))

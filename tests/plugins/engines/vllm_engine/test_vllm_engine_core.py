@@ -1,8 +1,13 @@
 """vLLM's core is driven like Hookline's own engine, and tells as much."""
 
 from collections import deque
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from hookline import SamplingParams
 from hookline.config import EngineConfig
@@ -16,13 +21,17 @@ from hookline.engine.commands import (
     Reply,
     ResetPrefixCache,
     Sleep,
+    SleepMode,
     SleepState,
+    TellExtensions,
     Told,
+    WakeUp,
 )
 from hookline.events import StepOutput, VerifiedDrafts
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import (
     Aborted,
+    Embedded,
     Failed,
     LengthReached,
     Rejected,
@@ -30,13 +39,22 @@ from hookline.finish_cause import (
     TimedOut,
 )
 from hookline.payloads import EngineFacts
-from hookline.request import GenerateRequest
-from hookline.step import ModelShape
+from hookline.pooling import VECTORS
+from hookline.request import GenerateRequest, RequestFacts
+from hookline.step import ModelShape, SleepLevel
 from hookline.structured_outputs import StructuredOutputsParams
+from hookline_pooling.pooling import Pooling, PoolingType
 from hookline_process_engine.counted import CountedEngine
 from hookline_vllm_engine.engine import VllmEngine
+from hookline_vllm_engine.sleep import SleepControl
 
-from .fake_engine_core import BINDING, BLOCKS, EngineCore, EngineCoreOutput
+from .fake_engine_core import (
+    BINDING,
+    BLOCKS,
+    EngineCore,
+    EngineCoreOutput,
+    LoRARequest,
+)
 
 FACTS = EngineFacts(
     engine_index=3,
@@ -90,10 +108,13 @@ def driven() -> Driven:
 
 
 def add(
-    request_id: int, params: SamplingParams = PARAMS, siblings: tuple[int, ...] = ()
+    request_id: int,
+    params: SamplingParams = PARAMS,
+    siblings: tuple[int, ...] = (),
+    **fields: Any,
 ) -> Add:
     request = GenerateRequest(
-        request_id=request_id, prompt_token_ids=[3, 4, 5], params=params
+        request_id=request_id, prompt_token_ids=[3, 4, 5], params=params, **fields
     )
     return Add(request, list(siblings))
 
@@ -244,7 +265,7 @@ def test_commands_are_answered_or_refused(driven: Driven, *, is_reset: bool) -> 
     calls = [
         Call(0, 1, ResetPrefixCache(reset_running_requests=True)),
         Call(0, 2, IsSleeping()),
-        Call(0, 3, Sleep()),
+        Call(0, 3, TellExtensions()),
     ]
 
     state, *replies = driven.run(*calls)
@@ -255,8 +276,115 @@ def test_commands_are_answered_or_refused(driven: Driven, *, is_reset: bool) -> 
     assert replies == [
         Reply(0, 1, Told()) if is_reset else busy,
         Reply(0, 2, SleepState(None)),
-        Reply(0, 3, error="the engine vllm does not know Sleep"),
+        Reply(0, 3, error="the engine vllm does not know TellExtensions"),
     ]
+
+
+@pytest.mark.parametrize("level", SleepLevel)
+def test_a_sleeping_engine_steps_no_more(driven: Driven, level: SleepLevel) -> None:
+    """What runs is kept, what comes waits; weights are loaded again."""
+    driven.run(add(1, SamplingParams(max_tokens=3)))
+    state, asleep = driven.run(Call(0, 1, Sleep(level)))
+    queued = driven.output(add(2))
+    quiet = driven.run()
+    *_, woken, reply = driven.run(Call(0, 2, WakeUp()))
+
+    assert isinstance(state, StepOutput)
+    assert (state.cause, state.stats.sleep_level) == ("sleep", level)
+    assert asleep == Reply(0, 1, SleepState(level))
+    assert (queued.stats.running, queued.stats.waiting) == (1, 1)
+    assert (quiet, driven.engine.has_work) == ([], True)
+    weights = [["weights"], "reload_weights", ["kv_cache"]]
+    assert driven.core.done == [
+        (level, "keep"),
+        *(weights if level is SleepLevel.WEIGHTS else [None]),
+    ]
+    assert isinstance(woken, StepOutput)
+    assert (woken.cause, woken.stats.sleep_level) == ("wake_up", 0)
+    assert reply == Reply(0, 2, SleepState(None))
+
+
+@pytest.mark.parametrize("mode", [SleepMode.WAIT, SleepMode.ABORT])
+def test_requests_end_before_a_sleep(driven: Driven, mode: SleepMode) -> None:
+    """With `wait` by themselves, with `abort` at once."""
+    driven.run(add(1))
+    messages = driven.run(Call(0, 1, Sleep(SleepLevel.KV_CACHE, mode)))
+    messages += driven.run()
+
+    ends = [
+        end.cause
+        for message in messages
+        if isinstance(message, StepOutput)
+        for end in message.events.finished
+    ]
+    assert ends == [LengthReached() if mode is SleepMode.WAIT else Aborted("sleep")]
+    assert Reply(0, 1, SleepState(SleepLevel.KV_CACHE)) in messages
+
+
+def test_a_sleep_that_waits_can_be_cancelled(driven: Driven) -> None:
+    """A second one meanwhile is refused, and requests are admitted again."""
+    driven.run(add(1, SamplingParams(max_tokens=9)))
+    sleep = Sleep(SleepLevel.KV_CACHE, SleepMode.WAIT)
+
+    messages = driven.run(Call(0, 1, sleep), Call(0, 2, sleep), Call(0, 3, WakeUp()))
+    after = driven.output(add(2))
+
+    assert [each for each in messages if isinstance(each, Reply)] == [
+        Reply(0, 2, error="the engine is going to sleep already"),
+        Reply(0, 1, error="cancelled by a wake-up"),
+        Reply(0, 3, SleepState(None)),
+    ]
+    assert [each.request_id for each in after.events.new_tokens] == [2, 1]
+
+
+def test_a_deeper_sleep_and_one_without_vllms_mode_are_refused(driven: Driven) -> None:
+    """The reason says what to do."""
+    platform = SimpleNamespace(is_sleep_mode_available=lambda: True)
+    core = EngineCore()
+    strict = SleepControl(core, replace(BINDING, current_platform=platform))
+
+    refused = strict.start_sleeping(Call(0, 1, Sleep()), Sleep())
+    driven.run(Call(0, 1, Sleep(SleepLevel.KV_CACHE)))
+    *_, deeper = driven.run(Call(0, 2, Sleep(SleepLevel.WEIGHTS)))
+
+    assert refused is not None
+    assert "--enable-sleep-mode" in str(refused.error)
+    assert isinstance(deeper, Reply)
+    assert "wake it up first" in str(deeper.error)
+
+
+def embedded(name: str) -> EngineCoreOutput:
+    vector = torch.tensor([0.6, 0.8])
+    return EngineCoreOutput(name, [], finish_reason="stop", pooling_output=vector)
+
+
+def test_an_embedded_request_ends_with_its_vector(driven: Driven) -> None:
+    """Which the client gets, and no observer; wrong dimensions are the client's."""
+    driven.core.scheduler.make = embedded
+    sections = {"pooling": Pooling(kind=PoolingType.LAST)}
+    wrong = {"pooling": Pooling(kind=PoolingType.LAST, dimensions=1)}
+
+    output = driven.output(add(1, sections=sections))
+    refused = driven.output(add(2, sections=wrong))
+
+    [end] = output.events.finished
+    vectors = VECTORS.typed(end.sections["pooling"])
+    assert (end.cause, vectors.count) == (Embedded(), 1)
+    assert np.frombuffer(vectors.values, "<f4") == pytest.approx([0.6, 0.8])
+    [end] = refused.events.finished
+    assert end.cause == Failed("vLLM: too short a vector")
+
+
+def test_a_request_goes_to_its_adapter() -> None:
+    """Which the core has loaded."""
+    core, made = EngineCore(), LoRARequest(lora_name="a", lora_int_id=1, lora_path="/")
+    engine = VllmEngine(core, FACTS, EngineConfig(), BINDING, adapters={"a": made})
+    commands = deque([add(1, facts=RequestFacts(lora="a")), add(2)])
+
+    engine.run_once(lambda _: commands.popleft() if commands else None, 0.0)
+
+    told = [core.scheduler.requests[name].lora_request for name in ("1", "2")]
+    assert told == [made, None]
 
 
 def test_an_idle_engine_waits_for_commands(driven: Driven) -> None:

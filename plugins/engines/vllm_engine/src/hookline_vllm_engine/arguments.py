@@ -9,6 +9,7 @@ from hookline.config.model import TokenizerMode
 from hookline.config.options import options_of
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.model_description import find_folder
+from hookline_vllm_engine.adapters import split
 from hookline_vllm_engine.binding import Binding
 
 _FLAG = "engine-argument"
@@ -26,8 +27,6 @@ _TAKEN = (
 )
 _OURS = {
     "data_parallel_size": (1, "give Hookline --data-parallel-size before `--`"),
-    "enable_lora": (False, "Hookline serves no adapters yet"),
-    "runner": ("auto", "Hookline's front end only generates with vLLM"),
     "kv_transfer_config": (None, "requests have no kv_transfer_params with vLLM"),
 }
 """Arguments that would do nothing, or harm: their defaults, and what to do instead."""
@@ -51,7 +50,12 @@ def vllm_config(config: EngineConfig, vllm: Binding) -> Any:
         own += ["--tokenizer-mode", model.tokenizer_mode]
     if model.hf_overrides:
         own += ["--hf-overrides", json.dumps(model.hf_overrides)]
-    parsed = _parsed([*config.engine_arguments, *own], vllm)
+    arguments, adapters = split(config.engine_arguments)
+    parsed = _parsed([*arguments, *own], vllm)
+    if adapters and not parsed.enable_lora:
+        raise ConfigError(_FLAG, "--lora-modules after `--` needs --enable-lora")
+    if any(each.name == model.served_name for each in adapters):
+        raise ConfigError(_FLAG, "--lora-modules: the model itself has this name")
     for name, (default, instead) in _OURS.items():
         if getattr(parsed, name) not in (default, None):
             flag = f"--{name.replace('_', '-')}"

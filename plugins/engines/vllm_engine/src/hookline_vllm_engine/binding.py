@@ -12,10 +12,14 @@ _HOMES = {
     "EngineCore": "vllm.v1.engine.core",
     "EngineCoreRequest": "vllm.v1.engine",
     "Executor": "vllm.v1.executor",
+    "LoRARequest": "vllm.lora.request",
+    "PauseState": "vllm.v1.core.sched.interface",
+    "PoolingParams": "vllm.pooling_params",
     "SamplingParams": "vllm.sampling_params",
     "StructuredOutputsParams": "vllm.sampling_params",
     "VLLMError": "vllm.exceptions",
     "cached_tokenizer_from_config": "vllm.tokenizers",
+    "current_platform": "vllm.platforms",
 }
 
 
@@ -32,10 +36,14 @@ class Binding:
     EngineCore: Any
     EngineCoreRequest: Any
     Executor: Any
+    LoRARequest: Any
+    PauseState: Any
+    PoolingParams: Any
     SamplingParams: Any
     StructuredOutputsParams: Any
     VLLMError: Any
     cached_tokenizer_from_config: Any
+    current_platform: Any
     version: str
 
 

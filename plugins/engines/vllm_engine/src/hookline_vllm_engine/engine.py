@@ -18,7 +18,9 @@ from hookline.engine.commands import (
     IsSleeping,
     Reply,
     ResetPrefixCache,
-    SleepState,
+    Sleep,
+    SleepMode,
+    WakeUp,
 )
 from hookline.engine.commands import (
     Told as ToldExtensions,
@@ -27,7 +29,8 @@ from hookline.engine.engine_loop import Receive
 from hookline.engine.tap import Tap
 from hookline.events import ClockPair, Finished, NewTokens, StepOutput, VerifiedDrafts
 from hookline.exceptions import EngineDeadError
-from hookline.finish_cause import Failed, FinishCause, Rejected, TimedOut
+from hookline.finish_cause import Aborted, Failed, FinishCause, Rejected, TimedOut
+from hookline.frozen import EMPTY
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest
 from hookline.sampling_values import SamplingValues
@@ -39,7 +42,9 @@ from hookline.stats.scheduler_stats import (
 from hookline.transport.engine_client import refusal
 from hookline_vllm.engine_account import DEFERRED
 from hookline_vllm_engine.binding import Binding
+from hookline_vllm_engine.embedding import with_vectors
 from hookline_vllm_engine.refusals import NAME
+from hookline_vllm_engine.sleep import SleepControl
 from hookline_vllm_engine.steps import OwnSteps, Told, follow, no_events
 from hookline_vllm_engine.translation import (
     logprobs_of,
@@ -70,10 +75,12 @@ class VllmEngine:
         vllm: Binding,
         *,
         tokenizer: Any = None,
+        adapters: Mapping[str, Any] = EMPTY,
         tap: Tap | None = None,
     ) -> None:
         self.facts = facts
         self._core, self._vllm, self._tokenizer = core, vllm, tokenizer
+        self._adapters, self._sleep = adapters, SleepControl(core, vllm)
         self._clock = SystemClock()
         self._heartbeat = round(config.observers.heartbeat_seconds * NANOSECONDS)
         self._last_state = self._clock.now()
@@ -83,6 +90,7 @@ class VllmEngine:
         self._open: dict[int, SamplingValues] = {}
         self._deadlines: list[tuple[int, int]] = []
         self._replies: list[Reply] = []
+        self._changed = ""
         self._totals = EngineTotals()
         self._has_failed = False
         core.model_executor.register_failure_callback(self._fail)
@@ -90,6 +98,8 @@ class VllmEngine:
     @property
     def has_work(self) -> bool:
         core = self._core
+        if self._sleep.level is not None:
+            return False
         return bool(core.scheduler.has_requests() or core.batch_queue)
 
     def clock_pair(self) -> ClockPair:
@@ -106,6 +116,8 @@ class VllmEngine:
         while (command := receive(0)) is not None:
             self._take(command)
         self._expire()
+        if (asleep := self._sleep.advance()) is not None:
+            self._reply_with_state("sleep", asleep)
         if self.has_work:
             self._step()
         elif not (self._told.has_news or self._replies):
@@ -134,20 +146,14 @@ class VllmEngine:
         elif isinstance(command, Finish):
             self._finish(command.request_ids, command.cause)
         else:
-            self._replies.append(self._reply(command))
+            self._call(command)
 
     def _add(self, request: GenerateRequest) -> None:
         number = request.request_id
         self._told.queued(number, len(request.prompt_token_ids))
         try:
-            made = translated(request, self._vllm)
-            config = self._core.vllm_config
-            made.sampling_params.verify(
-                config.model_config,
-                config.speculative_config,
-                config.structured_outputs_config,
-                self._tokenizer,
-            )
+            made = translated(request, self._vllm, self._adapters)
+            self._verify(made)
             found, wave = self._core.preprocess_add_request(made)
         except (self._vllm.VLLMError, ValueError, TypeError) as error:
             self._refuse(request, str(error))
@@ -157,6 +163,20 @@ class VllmEngine:
             ends_at = self._clock.now() + round(request.timeout_seconds * NANOSECONDS)
             heapq.heappush(self._deadlines, (ends_at, number))
         self._core.add_request(found, wave)
+        if self._sleep.level is not None:  # no step tells that it waits
+            self._changed = "sleep"
+
+    def _verify(self, made: Any) -> None:
+        config = self._core.vllm_config
+        if made.pooling_params is not None:
+            made.pooling_params.verify(config.model_config)
+            return
+        made.sampling_params.verify(
+            config.model_config,
+            config.speculative_config,
+            config.structured_outputs_config,
+            self._tokenizer,
+        )
 
     def _refuse(self, request: GenerateRequest, reason: str) -> None:
         """Ends a request that vLLM does not take: most have a wrong grammar."""
@@ -181,15 +201,31 @@ class VllmEngine:
         if late:
             self._finish(late, TimedOut())
 
-    def _reply(self, call: Call) -> Reply:
+    def _call(self, call: Call) -> None:
         client, number = call.client, call.number
         match call.command:
             case ResetPrefixCache(sections={}, reset_running_requests=running):
-                return self._reset(client, number, running=running)
+                reply = self._reset(client, number, running=running)
+                self._reply_with_state("reset", reply)
+            case Sleep() as command:
+                if (refused := self._sleep.start_sleeping(call, command)) is not None:
+                    self._replies.append(refused)
+                elif command.mode is SleepMode.ABORT:
+                    self._finish(list(self._open), Aborted("sleep"))
+            case WakeUp():
+                if (cancelled := self._sleep.wake_up()) is not None:
+                    self._replies.append(cancelled)
+                reply = Reply(client, number, self._sleep.state)
+                self._reply_with_state("wake_up", reply)
             case IsSleeping():
-                return Reply(client, number, SleepState(None))
+                self._replies.append(Reply(client, number, self._sleep.state))
             case _:
-                return refusal(call, NAME)
+                self._replies.append(refusal(call, NAME))
+
+    def _reply_with_state(self, cause: str, reply: Reply) -> None:
+        """Replies after a state that has what was done."""
+        self._changed = cause
+        self._replies.append(reply)
 
     def _reset(self, client: int, number: int, *, running: bool) -> Reply:
         try:
@@ -217,9 +253,22 @@ class VllmEngine:
             self._count_lookups(found.prefix_cache_stats)
         made = map(self._new_tokens, told.outputs)
         tokens = [each for each in made if each is not None]
+        outputs = self._told.outputs
+        pooled = {
+            int(each.request_id): each.pooling_output
+            for each in told.outputs
+            if each.pooling_output is not None
+        }
+        if pooled and outputs:
+            finished = outputs[-1].events.finished
+            finished[:] = [
+                with_vectors(each, pooled[each.request_id])
+                if each.request_id in pooled
+                else each
+                for each in finished
+            ]
         if not tokens:
             return
-        outputs = self._told.outputs
         if not outputs:
             outputs.append(self._state("transfer"))
         outputs[-1].events.new_tokens.extend(tokens)
@@ -266,8 +315,9 @@ class VllmEngine:
         if now - self._last_state >= self._heartbeat:
             self._last_state = now
             told.outputs.append(self._state("heartbeat", clock=self.clock_pair()))
-        elif self._replies and not told.outputs:
-            told.outputs.append(self._state("reset"))
+        elif self._changed:
+            told.outputs.append(self._state(self._changed))
+        self._changed = ""
         outputs = [self._counted(each) for each in told.drain()]
         for output in outputs:
             for event in output.events.finished:
@@ -306,6 +356,7 @@ class VllmEngine:
             held=held,
             kv_blocks=blocks,
             kv_blocks_used=blocks - pool.get_num_free_blocks(),
+            sleep_level=int(self._sleep.level or 0),
             totals=self._totals,
         )
 

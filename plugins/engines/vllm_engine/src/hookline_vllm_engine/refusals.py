@@ -9,6 +9,7 @@ from hookline import hookimpl
 from hookline.config.extensions import KV_TRANSFER
 from hookline.exceptions import GrammarError, RequestError
 from hookline.payloads import ExtensionFacts
+from hookline.pooling import POOLING
 from hookline.request import GenerateRequest
 from hookline.request_part import RequestPart
 
@@ -24,10 +25,14 @@ class VllmFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         most_logprobs: Most likeliest tokens that it tells of a position.
         drafts: Whether it speculates.
+        adapters: Names of the LoRA adapters that it serves.
+        only_embeds: Whether it generates nothing.
     """
 
     most_logprobs: int
     drafts: bool = False
+    adapters: tuple[str, ...] = ()
+    only_embeds: bool = False
 
     def prepared(
         self,
@@ -43,6 +48,11 @@ class VllmFacts(msgspec.Struct, frozen=True, kw_only=True):
             return None
         if KV_TRANSFER in request.sections:
             raise _refuse("kv_transfer_params", "are Hookline's own engine's")
+        if self.only_embeds and POOLING not in request.sections:
+            raise RequestError("this server only embeds: vLLM has --runner pooling")
+        adapter = request.facts.lora
+        if adapter is not None and adapter not in self.adapters:
+            raise _refuse("model", "names no adapter that vLLM has loaded")
         params = request.params
         for name in ("logprobs", "prompt_logprobs"):
             if (getattr(params, name) or 0) > self.most_logprobs:

@@ -12,13 +12,16 @@ from hookline.engine_setup.building import DrivenEngine, make_tap
 from hookline.events import ClockPair
 from hookline.exceptions import ModelLoadError
 from hookline.payloads import EngineFacts
+from hookline.pooling import POOLING
 from hookline.sampling_values import SamplingDefaults
 from hookline.startup_timer import StartupTimer
 from hookline_process_engine.counted import CountedEngine
 from hookline_registry import Failure, isolate
 from hookline_vllm.facts import engine_facts
+from hookline_vllm_engine.adapters import load, split
 from hookline_vllm_engine.arguments import refuse_own_options, vllm_config
 from hookline_vllm_engine.binding import Binding, bind
+from hookline_vllm_engine.embedding import pooling_facts
 from hookline_vllm_engine.engine import VllmEngine
 from hookline_vllm_engine.refusals import NAME, VllmFacts
 from hookline_vllm_engine.tells import TELLS
@@ -43,21 +46,34 @@ def start(config: EngineConfig) -> DrivenEngine:
         tokenizer = vllm.cached_tokenizer_from_config(settings.model_config)
     with timer.phase("load model"):
         core = _core(config, settings, vllm)
+        adapters = load(core, split(config.engine_arguments)[1], vllm)
     facts = replace(
-        facts_of(settings, config.engine_index, vllm.version, tokenizer),
+        facts_of(
+            settings, config.engine_index, vllm.version, tokenizer, tuple(adapters)
+        ),
         data_parallel_size=len(config.engine_indices),
         startup=timer.phases(),
     )
     pair = ClockPair(clock.wall(), clock.now())
     tap = make_tap(TapContext(config=config, facts=facts, clock=pair))
-    engine = VllmEngine(core, facts, config, vllm, tokenizer=tokenizer, tap=tap)
+    engine = VllmEngine(
+        core, facts, config, vllm, tokenizer=tokenizer, adapters=adapters, tap=tap
+    )
     return CountedEngine(engine)
 
 
 def facts_of(
-    settings: Any, engine_index: int, version: str, tokenizer: Any
+    settings: Any,
+    engine_index: int,
+    version: str,
+    tokenizer: Any,
+    adapters: tuple[str, ...] = (),
 ) -> EngineFacts:
-    """Returns what front ends have to know of the engine."""
+    """Returns what front ends have to know of the engine.
+
+    Raises:
+        ConfigError: It neither generates nor embeds.
+    """
     tells = tuple(TELLS.always)
     facts = engine_facts(settings, engine_index, version, tells=tells)
     model = settings.model_config
@@ -65,13 +81,16 @@ def facts_of(
     section = VllmFacts(
         most_logprobs=vocab_size if most < 0 else most,
         drafts=settings.speculative_config is not None,
+        adapters=adapters,
+        only_embeds=(pooling := pooling_facts(model)) is not None,
     )
+    sections = {NAME: section, **({} if pooling is None else {POOLING: pooling})}
     eos = _eos(tokenizer, model.try_get_generation_config())
     return replace(
         facts,
         model=replace(facts.model, eos_token_ids=eos, sampling=_sampling(model)),
         structured_outputs=str(settings.structured_outputs_config.backend),
-        sections={NAME: section},
+        sections=sections,
     )
 
 

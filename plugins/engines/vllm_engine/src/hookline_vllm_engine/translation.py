@@ -2,13 +2,15 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest, TokenLogprobs
 from hookline.sampling_values import SamplingValues
 from hookline.structured_outputs import GrammarKind
 from hookline_vllm_engine.binding import Binding
+from hookline_vllm_engine.embedding import pooling_params
 
 _SAME = (
     *("max_tokens", "min_tokens", "temperature", "top_p", "min_p"),
@@ -22,17 +24,26 @@ _GRAMMAR_OPTIONS = (
 )
 
 
-def translated(request: GenerateRequest, vllm: Binding) -> Any:
-    """Returns a request as an `EngineCoreRequest`, under its own number."""
+def translated(
+    request: GenerateRequest, vllm: Binding, adapters: Mapping[str, Any] = EMPTY
+) -> Any:
+    """Returns a request as an `EngineCoreRequest`, under its own number.
+
+    Args:
+        request: The request.
+        vllm: VLLM.
+        adapters: VLLM's requests for adapters, by their names.
+    """
     facts = request.facts
+    pooling = pooling_params(request, vllm)
     return vllm.EngineCoreRequest(
         request_id=str(request.request_id),
         prompt_token_ids=list(request.prompt_token_ids),
         mm_features=None,
-        sampling_params=_sampling(request, vllm),
-        pooling_params=None,
+        sampling_params=_sampling(request, vllm) if pooling is None else None,
+        pooling_params=pooling,
         arrival_time=time.time(),
-        lora_request=None,
+        lora_request=None if facts.lora is None else adapters[facts.lora],
         cache_salt=request.cache_salt,
         data_parallel_rank=None,
         priority=facts.priority,

@@ -78,21 +78,25 @@ class ClientEngine:
         *,
         tells: EngineTells | None = None,
         cannot: Mapping[Case, str] = EMPTY,
+        is_bounded: bool = False,
     ) -> None:
         """Makes no engine yet.
 
         Args:
             name: Its name in `hookline.engine_tells`.
             config: A configuration with it, and with a model whose tokenizer is there;
-                one request at a time and 16 tokens a step are added.
+                one request at a time and 16 tokens a step are added, unless it
+                `is_bounded`.
             tells: What it declares; None reads it there.
             cannot: Why there are cases that it does not have.
+            is_bounded: Whether the configuration has these two limits already, as
+                those of an engine with limits of its own.
         """
         self.name = name
         self.tells = tells or declared_by(name)
         self.cannot = cannot
         scheduler = replace(config.scheduler, max_num_seqs=1, max_num_batched_tokens=16)
-        self._config = replace(config, scheduler=scheduler)
+        self._config = config if is_bounded else replace(config, scheduler=scheduler)
 
     def play(self, scene: Scene) -> Session:
         """Implements `EngineUnderTest`."""

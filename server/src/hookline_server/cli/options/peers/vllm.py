@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 ABSENT: Mapping[str, str] = {
-    "LoRA adapters are not supported": (
+    "only --engine vllm serves LoRA adapters, by options after `--`": (
         "default-mm-loras enable-lora enable-mixed-moe-lora-format "
         "enable-moe-shared-loras enable-tower-connector-lora fully-sharded-loras "
         "lora-dtype lora-modules lora-target-modules max-cpu-loras max-lora-cls-labels "
