@@ -24,9 +24,7 @@ KUBERNETES = "1.35"
 Json = Mapping[str, Any]
 
 _DEFINITIONS = "file://_definitions.json"
-_POD_TEMPLATE = {
-    "$ref": f"{_DEFINITIONS}#/$defs/io.k8s.api.core.v1.PodTemplateSpec"
-}
+_POD_TEMPLATE = {"$ref": f"{_DEFINITIONS}#/$defs/io.k8s.api.core.v1.PodTemplateSpec"}
 _KEPT = (
     *("enum", "format", "maxItems", "maxLength", "maxProperties", "maximum"),
     *("minItems", "minLength", "minProperties", "minimum", "pattern", "required"),
