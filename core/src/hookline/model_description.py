@@ -92,15 +92,6 @@ def find_folder(name: str) -> Path:
     return folder
 
 
-def find_tokenizer_folder(name: str) -> Path:
-    """Returns the folder of a tokenizer: of that path, or an installed model's.
-
-    Raises:
-        ModelLoadError: The name is neither.
-    """
-    return Path(name) if Path(name).is_dir() else find_folder(name)
-
-
 def read_object(model: str, path: Path) -> dict[str, object]:
     """Returns the JSON object in a file.
 

@@ -1,7 +1,6 @@
 """A model's tokenizer, with its chat template."""
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,23 +17,14 @@ from hookline.exceptions import (
 )
 from hookline.frozen import EMPTY
 from hookline_processes.model_files import tokenizer_files_refusal
+from hookline_processes.tokenizer_texts import (
+    byte_level_alphabet,
+    template_source,
+    tokenizer_lack,
+)
 
 ChatMessage = Mapping[str, object]
 _DEFAULT = "default"
-_VOCABULARIES = (
-    *("tokenizer.json", "vocab.json", "vocab.txt"),
-    *("tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
-)
-"""Files of which a folder with a tokenizer has at least one."""
-
-
-def byte_level_alphabet() -> dict[str, int]:
-    """Returns byte-level BPE's byte of each character (GPT-2, Radford et al. 2019)."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    alphabet = {chr(byte): byte for byte in printable}
-    alphabet.update({chr(256 + index): byte for index, byte in enumerate(others)})
-    return alphabet
 
 
 class Tokenizer:
@@ -77,7 +67,7 @@ class Tokenizer:
         Raises:
             ModelLoadError: The folder has no tokenizer, or it is refused.
         """
-        if reason := tokenizer_files_refusal(folder) or _lack(folder):
+        if reason := tokenizer_files_refusal(folder) or tokenizer_lack(folder):
             raise ModelLoadError(str(folder), reason)
         try:
             inner = _read(folder, mode)
@@ -98,11 +88,6 @@ class Tokenizer:
     def has_chat_template(self) -> bool:
         return bool(self.templates)
 
-    @property
-    def chat_template(self) -> str | None:
-        """Source of the template for conversations without tools; None without one."""
-        return self.templates.get(_DEFAULT)
-
     def use_template(self, given: str) -> None:
         """Has one template render all conversations.
 
@@ -112,16 +97,10 @@ class Tokenizer:
         Raises:
             ConfigError: It is none of these.
         """
-        if (source := self.templates.get(given)) is None:
-            try:
-                source = Path(given).read_text("utf-8")
-            except (OSError, ValueError) as error:
-                if "{" not in given:
-                    reason = f"{given!r} is no file that can be read ({error}), "
-                    names = ", ".join(self.templates) or "none"
-                    reason += f"nor the name of one of the model's: {names}"
-                    raise ConfigError("chat-template", reason) from error
-                source = given
+        try:
+            source = template_source(given, self.templates)
+        except ValueError as error:
+            raise ConfigError("chat-template", str(error)) from error
         self._inner.chat_template = source
         self.templates = {_DEFAULT: source}
 
@@ -208,17 +187,6 @@ class Tokenizer:
             return self.decode([token_id]).encode()
         known = [self._alphabet.get(char) for char in token]
         return bytes(byte for byte in known if byte is not None)
-
-
-def _lack(folder: Path) -> str:
-    """Returns what a folder lacks to have a tokenizer; empty if nothing is known."""
-    found = [name for name in _VOCABULARIES if (folder / name).is_file()]
-    if not found:
-        names = ", ".join(_VOCABULARIES)
-        return f"it has no tokenizer (none of {names}): --tokenizer names another"
-    if found[0].endswith(".model") and find_spec("sentencepiece") is None:
-        return f"{found[0]} is converted by a library: pip install sentencepiece"
-    return ""
 
 
 def _read(folder: Path, mode: TokenizerMode) -> PreTrainedTokenizerBase:

@@ -10,14 +10,11 @@ from tokenizers import Tokenizer as FastTokenizer
 from transformers import PreTrainedTokenizerFast
 
 from hookline.exceptions import PromptTooLongError
-from hookline.frontend.text_bounds import (
-    COMPOSING_FACTOR,
-    UNBOUNDED_FACTOR,
-    TextBounds,
-    bytes_per_token,
-)
+from hookline.frontend.text_bounds import TextBounds
 from hookline.model_description import find_folder
-from hookline.tokenizer import Tokenizer, byte_level_alphabet
+from hookline.tokenizer import Tokenizer
+from hookline_processes.token_sizes import COMPOSING_FACTOR, UNBOUNDED_FACTOR
+from hookline_processes.tokenizer_texts import byte_level_alphabet
 
 LONGEST = "xyz" * 7
 
@@ -46,7 +43,7 @@ def add_stripping_token(inner: FastTokenizer) -> None:
 
 def test_the_longest_token_counts() -> None:
     """A tokenizer that keeps every byte has an exact bound."""
-    assert bytes_per_token(make()) == len(LONGEST)
+    assert TextBounds.of(make(), 1).bytes_per_token == len(LONGEST)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +59,9 @@ def test_tokenizers_that_shorten_text_get_more(
     edit: Callable[[FastTokenizer], None], factor: int
 ) -> None:
     """By how much NFC shortens at most, or generously."""
-    assert bytes_per_token(make(edit)) == factor * len(LONGEST)
+    bounds = TextBounds.of(make(edit), 1)
+
+    assert bounds.bytes_per_token == factor * len(LONGEST)
 
 
 def test_composing_shortens_less_than_assumed() -> None:

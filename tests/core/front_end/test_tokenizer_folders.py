@@ -87,7 +87,7 @@ def test_what_is_missing_is_said(
     def without(module: str) -> object:
         return None if module == "sentencepiece" else find_spec(module)
 
-    monkeypatch.setattr("hookline.tokenizer.find_spec", without)
+    monkeypatch.setattr("hookline_processes.tokenizer_texts.find_spec", without)
     if name is not None:
         (tmp_path / name).write_bytes(content)
 

@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from hookline.config.model import ModelConfig
 from hookline.exceptions import ModelLoadError
-from hookline.model_description import (
-    ModelDescription,
-    find_folder,
-    find_tokenizer_folder,
-)
+from hookline.model_description import ModelDescription, find_folder
 from hookline_description.context_length import ContextLength, context_length
 from hookline_description.end_tokens import EndTokens, end_tokens
 from hookline_description.overriding import read_config_file
@@ -76,8 +73,7 @@ def read_description(config: ModelConfig) -> ReadDescription:
     architectures = whole.get("architectures")
     names = architectures if isinstance(architectures, list) else []
     generation = read_generation(config, folder)
-    named = config.tokenizer
-    tokenizer = read_tokenizer(name, find_tokenizer_folder(named) if named else folder)
+    tokenizer = read_tokenizer(name, Path(config.tokenizer or folder))
     vocab_size = inner.get("vocab_size")
     if not is_length(vocab_size):
         raise ModelLoadError(name, "config.json has no valid vocab_size")

@@ -1,9 +1,11 @@
 """Turns names that only a model source knows into folders, once, before a start."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from hookline.config.engine import EngineConfig
+from hookline.model_description import find_folder
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import MODEL, MODEL_SOURCE
 from hookline_registry import installed
@@ -22,12 +24,24 @@ def located(config: EngineConfig) -> EngineConfig:
         ModelLoadError: A source knows the name and cannot provide the model.
     """
     # Another engine knows itself what its models' names mean.
-    if config.engine != _OWN_ENGINE or all(map(is_here, model_names(config))):
+    if config.engine != _OWN_ENGINE:
+        return config
+    config = _with_tokenizer_folder(config)
+    if all(map(is_here, model_names(config))):
         return config
     for source in installed(MODEL_SOURCE.group):
         found = call_plugin(MODEL_SOURCE, source.name, config, option="model")
         config = cast("EngineConfig", found) or config  # others may know other names
     return config
+
+
+def _with_tokenizer_folder(config: EngineConfig) -> EngineConfig:
+    """Returns the configuration with the folder of an installed model's tokenizer."""
+    name = config.model.tokenizer
+    if not name or Path(name).is_dir() or not is_here(name):
+        return config
+    model = replace(config.model, tokenizer=str(find_folder(name)))
+    return replace(config, model=model)
 
 
 def model_names(config: EngineConfig) -> list[str]:

@@ -13,7 +13,7 @@ from hookline.frontend.extension import Extend, ExtendsFrontEnds
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import ObserverAddress, ObserverContext, Observing
-from hookline.model_description import find_folder, find_tokenizer_folder
+from hookline.model_description import find_folder
 from hookline.plugins.calling import call_plugin, find_hook, hook_of
 from hookline.plugins.kinds import ENGINE, OBSERVERS
 from hookline.tokenizer import Tokenizer
@@ -120,7 +120,7 @@ def tokenizer_folder(config: EngineConfig) -> Path:
         RegistryError: The engine is unknown, denied or broken.
     """
     if config.model.tokenizer:
-        return find_tokenizer_folder(config.model.tokenizer)
+        return Path(config.model.tokenizer)
     if config.engine != OWN_ENGINE:
         find = find_hook(ENGINE, config.engine, "find_tokenizer")
         if find is not None and (folder := find(context=config)) is not None:

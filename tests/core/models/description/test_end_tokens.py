@@ -8,9 +8,9 @@ import pytest
 
 from hookline import LLM, ModelLoadError, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
-from hookline.tokenizer import byte_level_alphabet
 from hookline_description.describing import describe, read_description
 from hookline_models.checkpoints.loading import load_model
+from hookline_processes.tokenizer_texts import byte_level_alphabet
 from hookline_testing.oracle import Oracle
 
 Change = Callable[..., Path]

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer as FastTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from hookline.tokenizer import byte_level_alphabet
+from hookline_processes.tokenizer_texts import byte_level_alphabet
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from hookline.exceptions import ConfigError
-from hookline.model_description import find_folder, find_tokenizer_folder
+from hookline.model_description import find_folder
 from hookline.step import AdmittedSequence
 from hookline_processes.model_files import real_model_file
 
@@ -110,8 +111,7 @@ class ThinkingBudget:
 
 def _tokenizer(context: "LogitsProcessorContext") -> Tokenizer:
     model = context.config.model
-    named = model.tokenizer
-    folder = find_tokenizer_folder(named) if named else find_folder(model.model)
+    folder = Path(model.tokenizer or find_folder(model.model))
     try:
         file = real_model_file(folder, "tokenizer.json")
     except ValueError as error:

@@ -2,7 +2,8 @@
 
 import re
 
-from hookline.tokenizer import Tokenizer, byte_level_alphabet
+from hookline.tokenizer import Tokenizer
+from hookline_processes.tokenizer_texts import byte_level_alphabet
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "▁"

@@ -19,11 +19,12 @@ from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.tokenizer import Tokenizer, byte_level_alphabet
+from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineInfo, Received
 from hookline_cluster.config import ClusterConfig, LoadBalancing
 from hookline_cluster.extension import extend
 from hookline_metrics import Recorder
+from hookline_processes.tokenizer_texts import byte_level_alphabet
 from hookline_testing.simulation import VOCAB_SIZE
 
 T = TypeVar("T")
