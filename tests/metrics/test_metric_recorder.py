@@ -793,6 +793,7 @@ EXPECTED: dict[str, Numbers] = {
         ("body_timeout",): 0,
         ("write_timeout",): 0,
         ("malformed",): 0,
+        ("tls_handshake",): 0,
         ("evicted",): 5,
         ("refused",): 1,
         ("drained",): 0,

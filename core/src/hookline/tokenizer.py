@@ -8,7 +8,6 @@ from jinja2 import TemplateError
 from tokenizers import decoders
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from hookline.config.model import TokenizerMode
 from hookline.exceptions import (
     ChatTemplateError,
     ConfigError,
@@ -59,10 +58,8 @@ class Tokenizer:
         self.templates: Mapping[str, str] = named
 
     @classmethod
-    def load(
-        cls, folder: Path, mode: TokenizerMode = TokenizerMode.AUTO
-    ) -> "Tokenizer":
-        """Loads a tokenizer from a folder.
+    def load(cls, folder: Path, mode: str = "auto") -> "Tokenizer":
+        """Loads a tokenizer from a folder, as one of the configuration's modes says.
 
         Raises:
             ModelLoadError: The folder has no tokenizer, or it is refused.
@@ -189,13 +186,13 @@ class Tokenizer:
         return bytes(byte for byte in known if byte is not None)
 
 
-def _read(folder: Path, mode: TokenizerMode) -> PreTrainedTokenizerBase:
+def _read(folder: Path, mode: str) -> PreTrainedTokenizerBase:
     """Reads `tokenizer.json` if it exists, which does not require torch.
 
     `AutoTokenizer` converts other formats, and is asked by the mode `hf`.
     """
     inner: PreTrainedTokenizerBase
-    if mode is TokenizerMode.AUTO and (folder / "tokenizer.json").is_file():
+    if mode == "auto" and (folder / "tokenizer.json").is_file():
         inner = PreTrainedTokenizerFast.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )

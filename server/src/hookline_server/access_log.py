@@ -21,9 +21,8 @@ def access_log(settings: LogSettings) -> Iterator[None]:
     paths = frozenset(settings.disable_access_log_for_endpoints)
 
     def is_wanted(record: logging.LogRecord) -> bool:
-        arguments = record.args
-        path = arguments[1] if isinstance(arguments, tuple) else ""
-        return path not in paths
+        # Those of API servers come without arguments, and were wanted there.
+        return not (record.args and _path(record.args) in paths)
 
     before, logger.disabled = logger.disabled, settings.disable_uvicorn_access_log
     logger.addFilter(is_wanted)
@@ -32,6 +31,11 @@ def access_log(settings: LogSettings) -> Iterator[None]:
     finally:
         logger.disabled = before
         logger.removeFilter(is_wanted)
+
+
+def _path(arguments: object) -> object:
+    """Returns the path in a record of `QuietAccessLogger`."""
+    return arguments[1] if isinstance(arguments, tuple) else None
 
 
 class QuietAccessLogger(AbstractAccessLogger):

@@ -97,7 +97,7 @@ class CorsSettings(AllowedPages):
         read=read_words,
     )
     allow_credentials: bool = option(
-        "Let such pages send cookies and the browser's certificates.", default=False
+        "Let such pages send cookies and certificates.", default=False
     )
 
     def __post_init__(self) -> None:

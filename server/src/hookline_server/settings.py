@@ -61,13 +61,12 @@ class ServerSettings:
         shown_default="600",
     )
     root_path: str = option(
-        "Path that a proxy in front puts before all paths, with or without removing "
-        "it again.",
+        "Path that a proxy in front puts before all paths, and may remove again.",
         default="",
         metavar="PATH",
     )
     middleware: tuple[str, ...] = option(
-        "Middleware of aiohttp, as module:name, around the handlers of the API.",
+        "aiohttp middleware around the API, as module:name.",
         default=(),
         metavar="NAME",
     )

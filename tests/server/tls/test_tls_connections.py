@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from aiohttp import ClientError, ClientSession, TCPConnector, web
 
+from hookline_server.auth.exposure import warn_if_open
+from hookline_server.auth.key_ring import KeyRing
 from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.connections.pool import ConnectionPool
-from hookline_server.listening import Bound, bound_port, listen
+from hookline_server.listening import Bound, Listening, bound_port, listen
 from hookline_server.sites import sites
 from hookline_server.tls.certificates import Certificates, Tls
 from hookline_server.tls.settings import TlsSettings
@@ -29,6 +31,13 @@ async def _large(_: web.Request) -> web.Response:
     return web.Response(body=bytes(LARGE))
 
 
+async def _endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(bytes(1_000_000))
+
+
 @asynccontextmanager
 async def serving(
     settings: TlsSettings,
@@ -39,6 +48,7 @@ async def serving(
     app = web.Application()
     app.router.add_get("/", _hello)
     app.router.add_get("/large", _large)
+    app.router.add_get("/endless", _endless)
     listening = listen("127.0.0.1", 0)
     port = bound_port(listening)
     tls = Tls(Certificates(settings), asks_clients=asks_clients)
@@ -234,3 +244,39 @@ async def test_a_drain_ends_idle_connections(files: TlsFiles) -> None:
             pool.drain()
             assert await reader.read() == b""
         writer.close()
+
+
+async def test_a_client_that_reads_nothing_is_cut_off(files: TlsFiles) -> None:
+    """
+    What TLS holds back counts as unsent, too.
+    """
+    limits = ConnectionLimits(write=0.3)
+    async with serving(settings_of(files), limits) as (pool, port):
+        reader, writer = await asyncio.open_connection(
+            "localhost", port, ssl=client_of(files), limit=1
+        )
+        writer.write(ASK.replace(b"/ ", b"/endless "))
+        await wait_for_end(pool, "write_timeout")
+        with suppress(ConnectionError, ssl.SSLError):
+            writer.transport.abort()
+        assert reader.at_eof() is False
+
+
+async def test_a_port_that_demands_certificates_needs_no_key(
+    files: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    """
+    The warning of an open port is for ports that everybody may use.
+    """
+    everywhere = listen("0.0.0.0", 0)  # noqa: S104
+    guarded = settings_of(files, ssl_ca_certs=files.ca, ssl_cert_reqs=2)
+    for settings, asks in (
+        (guarded, True),
+        (guarded, False),
+        (settings_of(files), True),
+    ):
+        tls = Tls(Certificates(settings), asks_clients=asks)
+        caplog.clear()
+        warn_if_open(Listening(Bound((everywhere,), tls)), KeyRing())
+        assert bool(caplog.records) is not (asks and settings is guarded)
+    everywhere.close()

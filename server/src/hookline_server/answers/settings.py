@@ -32,7 +32,7 @@ class ResponseSettings:
     )
     response_role: str = option("Role of the messages in chats.", default="assistant")
     return_tokens_as_token_ids: bool = option(
-        "Tokens of log-probabilities are token_id:NUMBER where requests are silent.",
+        "Log-probabilities name tokens token_id:NUMBER by default.",
         default=False,
     )
     enable_force_include_usage: bool = option(

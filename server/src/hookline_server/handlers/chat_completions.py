@@ -43,7 +43,9 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     admission = await admit(request, ChatRequest, check)
     settings = request.app[SETTINGS].responses
     engine = admission.engine
-    body = completed(with_switches(admission.body), settings)
+    body = with_switches(admission.body)
+    if settings.return_tokens_as_token_ids or settings.enable_force_include_usage:
+        body = completed(body, settings)
     check_sizes(body, engine.facts.model.vocab_size)
     params = sampling_params(
         body,

@@ -58,7 +58,8 @@ async def completions(request: web.Request) -> web.StreamResponse:
     admission = await admit(request, CompletionRequest, check)
     settings = request.app[SETTINGS].responses
     engine, model = admission.engine, admission.engine.facts.model
-    body = completed(admission.body, settings)
+    decides = settings.return_tokens_as_token_ids or settings.enable_force_include_usage
+    body = completed(admission.body, settings) if decides else admission.body
     silent = int(model.sampling.values.get("max_tokens", DEFAULT_MAX_TOKENS))
     max_tokens = silent if body.max_tokens is None else body.max_tokens
     # An echo may be alone, but the engine generates at least one token.

@@ -19,7 +19,7 @@ class LogSettings:
     """Options of the log besides its level and format."""
 
     log_config_file: str | None = option(
-        "JSON or YAML file with a configuration for logging.config.dictConfig.",
+        "JSON or YAML file for logging.config.dictConfig.",
         default=None,
         metavar="FILE",
     )

@@ -19,7 +19,7 @@ class TlsSettings:
         shown_default="in --ssl-certfile",
     )
     ssl_certfile: str | None = option(
-        "Certificate and intermediates in PEM form; the server then speaks HTTPS only.",
+        "Certificate and intermediates in PEM form; turns on TLS.",
         default=None,
         metavar="FILE",
     )
@@ -27,7 +27,7 @@ class TlsSettings:
         "Authorities of clients' certificates.", default=None, metavar="FILE"
     )
     ssl_cert_reqs: int = option(
-        "Whether clients of the API need a certificate: 0 no, 1 if they like, 2 yes.",
+        "Whether clients need a certificate: 0 no, 1 optional, 2 yes.",
         default=0,
         metavar="NUMBER",
         minimum=0,
@@ -36,9 +36,7 @@ class TlsSettings:
     ssl_ciphers: str | None = option(
         "Ciphers of TLS 1.2, by OpenSSL's names.", default=None, metavar="CIPHERS"
     )
-    enable_ssl_refresh: bool = option(
-        "Follow the changes of these files.", default=False
-    )
+    enable_ssl_refresh: bool = option("Follow changes of these files.", default=False)
 
     def __post_init__(self) -> None:
         check_options(self)
