@@ -37,6 +37,7 @@ OF_OURS = {
     "--num-gpu-blocks-override": "8",
     "--model": "demo",
     "--model-path": "demo",
+    "--tokenizer-mode": "auto",
     "--quantization": "awq",
     "--load-balance-method": "round_robin",
 }

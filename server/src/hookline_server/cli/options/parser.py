@@ -7,7 +7,7 @@ from typing import NoReturn, cast
 from hookline.config.sections import missing_distribution
 from hookline_registry.spelling import did_you_mean
 from hookline_server.cli.errors import UsageError
-from hookline_server.cli.options.help import asked_help, show_help
+from hookline_server.cli.options.help import WIDTH, asked_help, show_help
 from hookline_server.cli.options.merging import merged
 from hookline_server.cli.options.option import Kind, Option
 from hookline_server.cli.options.peers import advice
@@ -210,10 +210,20 @@ def _typed(read: Callable[[str], object]) -> Callable[[str], object]:
 
 def _help(option: Option) -> str:
     default = "" if option.default is None else f" (default: {option.default})"
-    return f"{option.help}{default}".replace("%", "%%")
+    words = "" if _fits(option) else f" One of {', '.join(option.choices)}."
+    return f"{option.help}{words}{default}".replace("%", "%%")
 
 
 def _metavar(option: Option) -> str:
-    if option.choices:
-        return "{" + ",".join(option.choices) + "}"
+    if option.choices and _fits(option):
+        return _braced(option.choices)
     return option.metavar or option.flag.rsplit("-", maxsplit=1)[-1].upper()
+
+
+def _fits(option: Option) -> bool:
+    """Whether the option and the words that it takes fit a line of a terminal."""
+    return len(f"  --{option.flag} {_braced(option.choices)}") < WIDTH
+
+
+def _braced(words: Sequence[str]) -> str:
+    return "{" + ",".join(words) + "}"
