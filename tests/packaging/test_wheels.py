@@ -40,6 +40,7 @@ PACKAGES = {
     "metrics": {"hookline_metrics"},
     "offline": {"hookline_offline"},
     "models/demo": {"hookline_demo_model"},
+    "plugins/commands/completion": {"hookline_completion"},
     "plugins/commands/insight": {"hookline_insight"},
     "plugins/engines/gateway": {"hookline_gateway"},
     "plugins/engines/process": {"hookline_process_engine"},

@@ -38,8 +38,13 @@ class MaxTokensPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Options of `hookline serve` that are not the engine's."""
+    """Options of `hookline serve` that are not the engine's.
 
+    Attributes:
+        other_names: Names of the model besides the first one.
+    """
+
+    other_names: tuple[str, ...] = ()
     host: tuple[str, ...] = option(
         "Address to listen on.",
         default=("127.0.0.1",),
@@ -169,6 +174,14 @@ class ServerSettings:
         group="connections",
         metavar="SECONDS",
         minimum=0,
+    )
+    stream_interval: int = option(
+        "Number of tokens that a streamed response sends together, after the first; "
+        "more make fewer and larger pieces.",
+        default=1,
+        group="connections",
+        metavar="TOKENS",
+        minimum=1,
     )
     request_timeout: float | None = option(
         "Maximum time of a request of the API, from its headers to its last "

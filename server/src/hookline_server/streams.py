@@ -170,6 +170,38 @@ async def merged(streams: Sequence[OpenStream]) -> AsyncGenerator[Batch, None]:
             task.cancel()
 
 
+async def spaced(
+    batches: AsyncIterator[Batch], interval: int
+) -> AsyncGenerator[Batch, None]:
+    """Yields outputs once they have a number of tokens; the first and last at once.
+
+    Args:
+        batches: Simultaneous outputs.
+        interval: Number of tokens, of any completion of a prompt.
+    """
+    held: dict[int, RequestOutput] = {}
+    async for batch in batches:
+        ready: Batch = []
+        for number, output in batch:
+            before = held.pop(number, None)
+            whole = output if before is None else before.followed_by(output)
+            if _is_due(whole, interval):
+                ready.append((number, whole))
+            else:
+                held[number] = whole
+        if ready:
+            yield ready
+
+
+def _is_due(output: RequestOutput, interval: int) -> bool:
+    return output.finished or any(
+        each.finish_reason is not None
+        or len(each.token_ids) >= interval
+        or each.output_tokens == len(each.token_ids)  # the first
+        for each in output.outputs
+    )
+
+
 def _next(
     iterator: AsyncIterator[RequestOutput],
 ) -> asyncio.Task[RequestOutput | None]:

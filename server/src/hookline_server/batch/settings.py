@@ -27,8 +27,13 @@ def local_file(text: str) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSettings:
-    """Options of `hookline run-batch` that are not the engine's."""
+    """Options of `hookline run-batch` that are not the engine's.
 
+    Attributes:
+        other_names: Names of the model besides the first one.
+    """
+
+    other_names: tuple[str, ...] = ()
     input_file: Path = option(
         "File with one request per line, in OpenAI's batch format.",
         group=BATCH,
@@ -102,6 +107,7 @@ class BatchSettings:
     def of_server(self) -> ServerSettings:
         """The settings of the server that handles the requests."""
         return ServerSettings(
+            other_names=self.other_names,
             request_timeout=self.request_timeout,
             max_body_bytes=self.max_body_bytes,
             replies=self.replies,

@@ -1,7 +1,7 @@
 """The subcommands of `hookline`: those of this package, and installed ones."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from hookline.plugins.calling import hook_of
@@ -16,12 +16,18 @@ class Command:
     Attributes:
         summary: One line for the help.
         module: Has `run(argv) -> exit status`.
+        subcommands: Its subcommands with a line about each, if it has any; `run` gets
+            the name of one first.
+        completes: Whether it parses its arguments with a `CommandParser` before it does
+            anything else, so that shells can complete its options.
         engine: Value of `--engine` with which `serve` is this command; empty if none.
     """
 
     summary: str
     module: str
     engine: str = ""
+    subcommands: Mapping[str, str] = field(default_factory=dict)
+    completes: bool = False
 
     def run(self, argv: list[str]) -> int:
         """Imports and runs the command; returns the exit status."""
@@ -41,11 +47,30 @@ _OWN = {
 }
 
 
+_SUBCOMMANDS = {
+    "metrics": {
+        "list": "the metrics, or those of a dialect",
+        "describe": "what a metric counts",
+        "diff": "what two lists or pages differ in",
+    },
+    "plugins": {
+        "list": "what is installed",
+        "doctor": "import and check each",
+        "new": "write the package of one",
+    },
+}
+
+
 def own_commands() -> dict[str, Command]:
     """Returns the commands of this package by name."""
     package = f"{__name__.rpartition('.')[0]}.commands"
     return {
-        name: Command(summary, f"{package}.{name.replace('-', '_')}")
+        name: Command(
+            summary,
+            f"{package}.{name.replace('-', '_')}",
+            subcommands=_SUBCOMMANDS.get(name, {}),
+            completes=True,
+        )
         for name, summary in _OWN.items()
     }
 

@@ -208,7 +208,7 @@ async def admit(
     body = await read_message(request, kind)
     if identity.key is not None:
         check_permissions(request, identity.key, body)
-    adapter = check_model(engine, body.model)
+    adapter = check_model(request.app, body.model)
     check(body)
     session_id = None
     if engine.facts.enable_kv_cache_events:  # or no event would tell it
@@ -233,19 +233,25 @@ def ready_engine(request: web.Request) -> ServingEngine:
     return engine
 
 
-def check_model(engine: ServingEngine, name: str | None) -> str | None:
+def served_names(app: web.Application) -> list[str]:
+    """Returns the names of the served model; responses and metrics have the first."""
+    others = app[SETTINGS].other_names
+    return list(dict.fromkeys((app[ENGINE].facts.model_name, *others)))
+
+
+def check_model(app: web.Application, name: str | None) -> str | None:
     """Returns the adapter that is named as the model; None if it is the model itself.
 
     Raises:
         ApiError: Neither is served under this name.
     """
-    facts = engine.facts
-    if name is None or name == facts.model_name:
+    names = served_names(app)
+    if name is None or name in names:
         return None
-    adapters = adapters_of(facts)
+    adapters = adapters_of(app[ENGINE].facts)
     if name in adapters:
         return name
-    served = ", ".join(map(repr, (facts.model_name, *adapters)))
+    served = ", ".join(map(repr, (*names, *adapters)))
     raise ApiError(
         404,
         f"the model {name[:MAX_SHOWN]!r} is not served; available: {served}",

@@ -98,9 +98,9 @@ async def create_message(request: web.Request) -> web.StreamResponse:
 )
 async def count_tokens(request: web.Request) -> web.Response:
     """Counts the tokens of the prompt that a conversation becomes."""
-    engine = ready_engine(request)
+    ready_engine(request)
     body = await read_message(request, CountTokensRequest)
-    check_model(engine, body.model)
+    check_model(request.app, body.model)
     check_prompt(body)
     _, conversation = _conversation(request, body)
     return json_response(TokenCount(await count_conversation(request, conversation)))

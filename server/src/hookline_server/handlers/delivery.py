@@ -20,7 +20,7 @@ from hookline_server.handlers.common import json_response
 from hookline_server.heap_trimmer import HEAP
 from hookline_server.request_identity import IDENTITY
 from hookline_server.sse import EventResponse, KeepAlive
-from hookline_server.streams import PromptBatch, merged, whole_outputs
+from hookline_server.streams import PromptBatch, merged, spaced, whole_outputs
 
 MakeWhole = Callable[[Sequence[RequestOutput]], Awaitable[msgspec.Struct]]
 MakeFailure = Callable[[ApiError], msgspec.Struct]
@@ -74,7 +74,9 @@ async def _stream(
         count = request.app[OPEN_STREAMS].count_keep_alive
         keep_alive = KeepAlive(lambda: dialect_of(request).keep_alive, seconds, count)
     response = EventResponse(request, keep_alive)
-    async with aclosing(merged(streams)) as batches:
+    interval = request.app[SETTINGS].stream_interval
+    async with aclosing(merged(streams)) as every:
+        batches = every if interval == 1 else spaced(every, interval)
         try:
             dialect = None
             async for batch in batches:

@@ -42,7 +42,7 @@ async def tokenize(request: web.Request) -> web.Response:
     """Tokenizes a prompt or a conversation."""
     engine = ready_engine(request)
     body = await read_message(request, TokenizeRequest)
-    check_model(engine, body.model)
+    check_model(request.app, body.model)
     check_tokenize(body)
     trusted = request.app[SETTINGS].replies.trust_request_chat_template
     check_template(body, is_trusted=trusted)
@@ -73,7 +73,7 @@ async def detokenize(request: web.Request) -> web.Response:
     """Detokenizes tokens."""
     engine = ready_engine(request)
     body = await read_message(request, DetokenizeRequest)
-    check_model(engine, body.model)
+    check_model(request.app, body.model)
     check_tokens("tokens", body.tokens, engine.facts.model.vocab_size)
     return json_response(
         DetokenizeResponse(prompt=await engine.texts.decode(body.tokens))

@@ -1,20 +1,12 @@
 """`hookline bench`: runs one of the benchmarks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 
+from hookline_bench import BENCHMARKS
 from hookline_registry.spelling import unknown
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.output import say
-
-BENCHMARKS: Mapping[str, str] = {
-    "latency": "latency of one batch, offline",
-    "throughput": "requests and tokens per second, offline",
-    "serve": "any server with the OpenAI API under load",
-    "startup": "time until a server is ready, cold and warm",
-    "sweep": "steps of growing batches, and where they saturate, offline",
-    "compare": "what changed between two results",
-}
 
 
 def run(argv: list[str]) -> int:

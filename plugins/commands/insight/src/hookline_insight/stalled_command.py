@@ -1,6 +1,5 @@
 """`hookline stalled`: what engines do that hang, or work, from outside."""
 
-import argparse
 import json
 
 from hookline_insight.answers import STALLED_PATH
@@ -9,6 +8,7 @@ from hookline_insight.sources import ask_page, paths_of
 from hookline_insight.stalled import Condition
 from hookline_server.cli.asking import add_api_key, url_of
 from hookline_server.cli.errors import CommandFailedError
+from hookline_server.cli.options.command_parser import CommandParser
 from hookline_server.cli.output import say
 
 STALLED = 1
@@ -17,7 +17,7 @@ _ENDED = (Condition.HANGS, Condition.KILLED, Condition.FAILED)
 
 def run(argv: list[str]) -> int:
     """Prints how each engine is; the exit status is 1 if one does not serve."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="hookline stalled",
         description="Tells what engines do, also those that hang or have died: which "
         "requests, since when, and who waits. The exit status is 1 if one of them "

@@ -1,6 +1,5 @@
 """`hookline trace`: draws recordings for the viewers of Perfetto and Chrome."""
 
-import argparse
 from pathlib import Path
 
 from hookline_insight.sources import paths_of
@@ -13,12 +12,13 @@ from hookline_recording import RecordingError
 from hookline_recording.record_command import save_there
 from hookline_server.cli.asking import add_api_key, url_of
 from hookline_server.cli.errors import CommandFailedError
+from hookline_server.cli.options.command_parser import CommandParser
 from hookline_server.cli.output import say
 
 
 def run(argv: list[str]) -> int:
     """Writes the trace, and says where it is."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="hookline trace",
         description="Draws what engines did: steps, requests, queues and transfers. "
         "https://ui.perfetto.dev shows it.",

@@ -10,6 +10,7 @@ from hookline_insight.selection import Selection, selected
 from hookline_insight.sources import ask_page, explainers, paths_of, saved_paths
 from hookline_server.cli.asking import add_api_key, url_of
 from hookline_server.cli.errors import CommandFailedError, UsageError
+from hookline_server.cli.options.command_parser import CommandParser
 from hookline_server.cli.output import say
 
 
@@ -48,7 +49,7 @@ def run(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="hookline why", description="Tells where the time of a request went."
     )
     parser.add_argument(

@@ -6,4 +6,5 @@ COMMAND = Command(
     summary="forward requests to any servers, and measure them",
     module="hookline_gateway.command",
     engine="remote",
+    completes=True,
 )

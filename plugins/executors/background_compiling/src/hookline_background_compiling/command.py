@@ -3,5 +3,7 @@
 from hookline_server.cli.command import Command
 
 COMMAND = Command(
-    "compile the kernels that a model needs", "hookline_background_compiling.warm_up"
+    "compile the kernels that a model needs",
+    "hookline_background_compiling.warm_up",
+    completes=True,
 )

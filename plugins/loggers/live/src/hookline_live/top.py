@@ -1,6 +1,5 @@
 """`hookline top`: the live view of a server in a terminal."""
 
-import argparse
 import shutil
 import sys
 import time
@@ -15,6 +14,7 @@ from hookline_live.screen import painted
 from hookline_live.totals import Totals
 from hookline_server.cli.asking import add_api_key, open_page, url_of
 from hookline_server.cli.errors import CommandFailedError, UsageError
+from hookline_server.cli.options.command_parser import CommandParser
 
 _TIMEOUT_SECONDS = 30.0
 _AGAIN_SECONDS = 2.0
@@ -24,7 +24,7 @@ decoded = msgspec.json.Decoder(Frame).decode
 
 def run(argv: list[str]) -> int:
     """Shows frames until the reader has enough."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="hookline top",
         description="Shows what the engines of a server do, which runs with "
         "--stat-logger live. Ctrl-C ends it.",

@@ -3,5 +3,7 @@
 from hookline_server.cli.command import Command
 
 MODELS = Command(
-    "list, download or remove models of a hub", "hookline_hub.models_command"
+    "list, download or remove models of a hub",
+    "hookline_hub.models_command",
+    completes=True,
 )

@@ -16,6 +16,7 @@ from hookline_hub.pulling import locked, pull
 from hookline_hub.remote import endpoint_url
 from hookline_registry import installed
 from hookline_server.cli.errors import CommandFailedError, UsageError
+from hookline_server.cli.options.command_parser import CommandParser
 from hookline_server.cli.output import say, table
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.logs.set_up import set_up_log
@@ -38,7 +39,7 @@ def run(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="hookline models",
         description="Lists, downloads or removes models of a hub.",
     )

@@ -5,4 +5,5 @@ from hookline_server.cli.command import Command
 COMMAND = Command(
     "save what an engine did last, also of one that hangs or has ended",
     "hookline_recording.record_command",
+    completes=True,
 )

@@ -1,6 +1,5 @@
 """`hookline record save`: saves the rings of a server, a process or a file."""
 
-import argparse
 import json
 from pathlib import Path
 
@@ -13,12 +12,13 @@ from hookline_recording.schema import HEADER_BYTES
 from hookline_recording.watch import PATH
 from hookline_server.cli.asking import add_api_key, open_page, url_of
 from hookline_server.cli.errors import CommandFailedError, UsageError
+from hookline_server.cli.options.command_parser import CommandParser
 from hookline_server.cli.output import say
 
 
 def run(argv: list[str]) -> int:
     """Saves, and prints each file."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="hookline record", description="Saves what engines did last."
     )
     actions = parser.add_subparsers(required=True)

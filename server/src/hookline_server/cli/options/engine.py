@@ -16,6 +16,7 @@ TRACES = "traces"
 
 TRACES_ENDPOINT = "logger.otel.traces_endpoint"
 METRICS_ENDPOINT = "logger.otel.metrics_endpoint"
+SERVED_NAMES = "config.model.served_model_name"
 TRACE_RATIO = "config.observers.trace_ratio"
 
 FLAGS = {"trace-ratio": "otlp-traces-sample"}
@@ -75,4 +76,10 @@ def tenant_options() -> list[Option]:
 def _on_the_command_line(option: Option) -> Option:
     if option.target == TRACE_RATIO:
         return replace(option, flag=FLAGS[option.flag], default="1")
+    if option.target == SERVED_NAMES:
+        text = (
+            "Names of the model in the API; the first one is in responses and metrics. "
+            "Can be repeated."
+        )
+        return replace(option, kind=Kind.LIST, help=text)
     return option

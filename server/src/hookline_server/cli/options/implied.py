@@ -7,11 +7,16 @@ from typing import cast
 from hookline.exceptions import ConfigError
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.derived import SHORTHAND
-from hookline_server.cli.options.engine import TRACE_RATIO, TRACES_ENDPOINT
+from hookline_server.cli.options.engine import (
+    SERVED_NAMES,
+    TRACE_RATIO,
+    TRACES_ENDPOINT,
+)
 from hookline_server.trace_rules import TraceRules
 
 DEFAULT_MAX_TENANTS = 50
 
+OTHER_NAMES = ("server.other_names", "batch.other_names")
 TENANTS = "config.sections.metrics.tenants"
 MAX_TENANTS = "config.sections.metrics.max_tenants"
 EXPORTING_VARIABLES = (
@@ -40,11 +45,25 @@ def completed(
         ConfigError: More tenants are named than allowed.
     """
     return {
+        **_other_names(given),
         **_shorthands(given),
         **_traces(given, loggers, os.environ if environment is None else environment),
         **_tenants(given),
         **given,
+        **_first_name(given),
     }
+
+
+def _first_name(given: Mapping[str, object]) -> dict[str, object]:
+    """Returns the name that is in metrics; a list is that of `--served-model-name`."""
+    names = given.get(SERVED_NAMES)
+    return {SERVED_NAMES: names[0]} if isinstance(names, list) and names else {}
+
+
+def _other_names(given: Mapping[str, object]) -> dict[str, object]:
+    names = given.get(SERVED_NAMES)
+    others = names[1:] if isinstance(names, list) else []
+    return dict.fromkeys(OTHER_NAMES, tuple(others)) if others else {}
 
 
 def _shorthands(given: Mapping[str, object]) -> dict[str, object]:

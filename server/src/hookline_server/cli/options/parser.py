@@ -7,6 +7,7 @@ from typing import NoReturn, cast
 from hookline.config.sections import missing_distribution
 from hookline_registry.spelling import did_you_mean
 from hookline_server.cli.errors import UsageError
+from hookline_server.cli.options.command_parser import CommandParser
 from hookline_server.cli.options.help import WIDTH, asked_help, show_help
 from hookline_server.cli.options.merging import merged
 from hookline_server.cli.options.option import Kind, Option
@@ -16,7 +17,7 @@ OPERANDS = ("--prompt", "--model")
 """Options whose value other programs take without a flag."""
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(CommandParser):
     """Raises `UsageError` instead of printing and exiting.
 
     Attributes:

@@ -55,4 +55,4 @@ def run(argv: list[str]) -> int:
 
 @hookimpl
 def cli_command() -> Command:
-    return Command("write the package of a plugin", __name__)
+    return Command("write the package of a plugin", __name__, completes=True)

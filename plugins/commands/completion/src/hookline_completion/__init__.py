@@ -1,0 +1,1 @@
+"""Shell completion and a man page, made of the commands that are installed."""
