@@ -84,7 +84,7 @@ test-all: $(READY)  ## Run all tests except soak and GPU tests
 
 test-vllm: $(READY)  ## Run the tests on a real vLLM: VENV=folder of its environment MODEL=folder
 	@HOOKLINE_VLLM_VENV=$(VLLM_VENV) HOOKLINE_VLLM_MODEL=$(MODEL) $(BIN)/python -m pytest -m vllm -s \
-	    tests/plugins/engines/vllm tests/plugins/engines/vllm_engine $(ARGS)
+	    tests/plugins/engines/vllm tests/plugins/engines/vllm_engine tests/server/test_peer_flags.py $(ARGS)
 
 lint: $(VENV)/installed-dev  ## Check style and spelling
 	$(BIN)/ruff check

@@ -154,7 +154,7 @@ def test_file_has_the_habits_of_vllm(tmp_path: Path) -> None:
         ("=seqs", "--max-num-seqs", "--max-model-len"),
         ("=num-gpu-blocks-override", "--num-kv-blocks", "--block-size"),
         ("=all", "--block-size", "--help=GROUP"),
-        ("=enable-lora", "LoRA adapters are not supported", "usage"),
+        ("=enable-lora", "--enable-lora is not an option of Hookline", "usage"),
         ("=sglang", "--page-size = --block-size", "usage"),
     ],
 )

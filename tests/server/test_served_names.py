@@ -1,4 +1,4 @@
-"""Several names of the served model, and pieces of streams of several tokens."""
+"""Several names of the model, pieces of several tokens, a limit of logprobs."""
 
 import json
 from typing import Any
@@ -78,3 +78,23 @@ async def test_tokens_are_sent_together() -> None:
     for texts in await pieces(4, n=2, prompt=["x", "y"]):
         assert "".join(texts) == "abcdefg"
         assert texts[0] == "a"
+
+
+async def test_log_probabilities_are_limited() -> None:
+    """Up to so many likeliest tokens are returned, more are refused."""
+    settings = ServerSettings(max_logprobs=2)
+    async with client_of(FakeEngine(), settings) as client:
+        for count, status in ((2, 200), (3, 400)):
+            body = {"prompt": "x", "logprobs": count}
+            answer = await client.post("/v1/completions", json=body)
+            assert answer.status == status
+        chat = {
+            "messages": [{"role": "user", "content": "x"}],
+            "logprobs": True,
+            "top_logprobs": 3,
+        }
+        refused = await client.post("/v1/chat/completions", json=chat)
+        told = (await refused.json())["error"]["message"]
+
+    assert refused.status == 400
+    assert "at most 2 are allowed" in told

@@ -1,6 +1,7 @@
 """Command lines as vLLM's users type them."""
 
 from importlib import import_module
+from operator import attrgetter
 
 import pytest
 
@@ -113,6 +114,42 @@ def test_examples_of_vllm_run_as_written() -> None:
         SamplingParams(guided_decoding=guided, structured_outputs=guided)
     with pytest.raises(ConfigError, match="kv_role must be one of"):
         KVTransferConfig.from_mapping({"kv_connector": "x", "kv_role": "both"})
+
+
+@pytest.mark.parametrize(
+    ("argv", "field", "value"),
+    [
+        ("--max-model-len 1k", "model.max_model_len", 1000),
+        ("--max-model-len 1K", "model.max_model_len", 1024),
+        ("--max-model-len 1.5k", "model.max_model_len", 1500),
+        ("--max-model-len auto", "model.max_model_len", None),
+        ("--max-model-len -1", "model.max_model_len", None),
+        ("--dtype half", "model.dtype", "float16"),
+        ("--kv-cache-memory-bytes 8G", "cache.kv_cache_memory", 8 * 2**30),
+        ("--kv-cache-memory 8g", "cache.kv_cache_memory", 8 * 10**9),
+        ("--num-gpu-blocks-override 7", "cache.num_kv_blocks", 7),
+        ("--long-prefill-token-threshold 0", "scheduler.enable_chunked_prefill", True),
+        ("--no-enable-lora --disable-log-requests", "model.model", "demo"),
+        ("--nnodes 1 --tokenizer-mode auto", "model.model", "demo"),
+        ("--load-format auto", "model.load_format", "safetensors"),
+        (
+            "--kv-offloading-size 0.5 --kv-offloading-backend native",
+            "kv_transfer",
+            {
+                "kv_connector": "cpu_offload",
+                "kv_connector_extra_config": {"cpu_bytes_to_use": 2**29},
+            },
+        ),
+        (
+            "--spec-method ngram --spec-tokens 3",
+            "speculative",
+            {"method": "ngram", "num_speculative_tokens": 3},
+        ),
+    ],
+)
+def test_values_mean_what_vllm_means(argv: str, field: str, value: object) -> None:
+    """Words, units, other names and what is so anyway."""
+    assert attrgetter(field)(config(*argv.split())) == value
 
 
 def test_short_names_and_disabled_statistics() -> None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
+from hookline.request_limits import LOGPROBS
 from hookline_processes.addresses import LARGEST_PORT, read_host
 from hookline_server.addresses import check_root_path, read_hosts, read_mode
 from hookline_server.answers.settings import ResponseSettings
@@ -174,6 +175,13 @@ class ServerSettings:
         group="connections",
         metavar="SECONDS",
         minimum=0,
+    )
+    max_logprobs: int = option(
+        "Maximum number of likeliest tokens per position that a request may ask for.",
+        default=LOGPROBS.most,
+        metavar="TOKENS",
+        minimum=0,
+        maximum=LOGPROBS.most,
     )
     stream_interval: int = option(
         "Number of tokens that a streamed response sends together, after the first; "

@@ -60,10 +60,10 @@ class SchedulerConfig:
         default=True,
     )
     long_prefill_token_threshold: int | None = option(
-        "Maximum number of prompt tokens of one request per step.",
+        "Maximum number of prompt tokens of one request per step; 0 is no limit.",
         default=None,
         metavar="TOKENS",
-        minimum=1,
+        minimum=0,
         shown_default="max-num-batched-tokens",
     )
     policy: Policy = option(

@@ -13,6 +13,7 @@ from hookline.config.extensions import KV_TRANSFER
 from hookline.frontend.stop_strings import StopScope
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, Slo
+from hookline.request_limits import LOGPROBS
 from hookline.sampling_params import SamplingParams
 from hookline_server.adapters import adapters_of
 from hookline_server.answers.answer import Identity
@@ -79,6 +80,12 @@ class RequestAdmission(Generic[Body]):
             system_fingerprint=f"fp_{config}" if config else UNSET,
         )
 
+    def _check_logprobs(self, params: SamplingParams) -> None:
+        most = self.request.app[SETTINGS].max_logprobs
+        for name in ("logprobs", "prompt_logprobs"):
+            if (count := getattr(params, name)) is not None:
+                LOGPROBS.check(count, most=most, param=name)
+
     async def batch(
         self,
         identity: Identity,
@@ -107,6 +114,7 @@ class RequestAdmission(Generic[Body]):
             RequestError: A text is too long, not Unicode, or exceeds a limit.
             OverloadedError: Too much text is waiting.
         """
+        self._check_logprobs(params)
         engine, body, arrived_at = self.engine, self.body, time.monotonic_ns()
         client = self.identity.client
         self.identity.facts = facts = request_facts(

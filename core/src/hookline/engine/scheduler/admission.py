@@ -186,6 +186,6 @@ def chunk(missing: int, budget: int, config: "SchedulerConfig") -> int:
     """Returns how many of the missing tokens to compute now; 0 means wait."""
     if not config.enable_chunked_prefill:
         return missing if missing <= budget else 0
-    if (threshold := config.long_prefill_token_threshold) is not None:
+    if threshold := config.long_prefill_token_threshold:
         missing = min(missing, threshold)
     return min(missing, budget)

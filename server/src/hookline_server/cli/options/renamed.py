@@ -73,9 +73,10 @@ SEVERAL = frozenset(
 )
 """Options that take several words: `--served-model-name first second`."""
 
-_WORDS: Mapping[str, Mapping[str, str]] = {
+_WORDS: Mapping[str, Mapping[str, str | None]] = {
     "--dtype": {"half": "float16", "float": "float32"},
     "--executor": {"uni": "uniproc"},
+    "--max-model-len": {"auto": None, "-1": None},
     "--load-format": {"auto": "safetensors"},
     "--log-level": {
         **{word.upper(): word for word in ("debug", "info", "warning", "error")},
@@ -110,6 +111,6 @@ def own_name(flag: str, value: object) -> tuple[str, object]:
     return target.removeprefix("--"), fixed if equals else value
 
 
-def own_word(flag: str, text: str) -> str:
-    """Returns a value of an option, by Hookline's word for it."""
+def own_word(flag: str, text: str) -> str | None:
+    """Returns a value of an option, by Hookline's word for it; None is the default."""
     return _WORDS.get(flag, {}).get(text, text)

@@ -93,10 +93,11 @@ def _own(argument: str, option: Option, words: _Words) -> list[str]:
     if flag in SEVERAL and words.has_model and not equals:
         while (more := words.next_value()) is not None:
             texts.append(more)
-    return [f"{flag}={_word(option, each)}" for each in texts]
+    words = [_word(option, each) for each in texts]
+    return [f"{flag}={each}" for each in words if each is not None]
 
 
-def _word(option: Option, text: str) -> str:
+def _word(option: Option, text: str) -> str | None:
     return text if text in option.choices else own_word(f"--{option.flag}", text)
 
 

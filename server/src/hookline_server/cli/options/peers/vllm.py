@@ -48,6 +48,7 @@ ABSENT: Mapping[str, str] = {
         "enable-batch-sharded-sampling enable-hc-sp enable-nccl-comm-suspend "
         "enable-shm-tensor-arena"
     ),
+    "there are no such metrics": "cudagraph-metrics",
     "there is no such output": (
         "aux-output-config enable-return-routed-experts enable-trace-replay "
         "return-sampling-mask"
@@ -120,7 +121,7 @@ OTHERWISE: Mapping[str, str] = {
         "allow-deprecated-quantization config-format disable-hybrid-kv-cache-manager "
         "disable-sliding-window quantization-config"
     ),
-    "weights are read from safetensors, mapped and in parallel; leave it out": (
+    "weights are mapped, and read in parallel; leave it out": (
         "ignore-patterns max-parallel-loading-workers model-loader-extra-config "
         "pt-load-map-location safetensors-load-strategy "
         "safetensors-prefetch-block-size safetensors-prefetch-num-threads"
@@ -146,6 +147,9 @@ OTHERWISE: Mapping[str, str] = {
     ),
     "use --max-num-batched-tokens": "max-num-scheduled-tokens",
     "use --max-num-seqs": "max-num-active-seqs",
+    "prompts share a step as they fit; --long-prefill-token-threshold bounds each": (
+        "max-long-partial-prefills max-num-partial-prefills"
+    ),
     "use --long-prefill-token-threshold": "long-prefill-token-threshold-adaptive",
     "a prompt is admitted when its blocks are free, and preempted requests are "
     "recomputed; leave it out": (
@@ -154,8 +158,8 @@ OTHERWISE: Mapping[str, str] = {
     _NO_OFFLOAD: "kv-offloading-backend swap-space",
     "use --structured-outputs-config.backend": "guided-decoding-backend",
     "use --logits-processor thinking_budget": "reasoning-config",
-    "the stat logger prometheus has such metrics, see docs/metrics.md": (
-        "cudagraph-metrics enable-mfu-metrics"
+    "the stat logger prometheus has hookline_estimated_flops_total": (
+        "enable-mfu-metrics"
     ),
     "use --record or the flight recorder, and hookline trace": (
         "enable-layerwise-nvtx-tracing enable-logging-iteration-details "
