@@ -299,7 +299,8 @@ def _hint(problem: str, names: Sequence[str]) -> str:
     """Says what to do if nothing but the output layer is missing."""
     if problem != "missing_keys" or names != [_OUTPUT]:
         return ""
-    return "; if it is the embedding, give --hf-overrides '{\"tie_word_embeddings\": true}'"
+    override = '{"tie_word_embeddings": true}'
+    return f"; if it is the embedding, give --hf-overrides '{override}'"
 
 
 def _class_of(name: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
