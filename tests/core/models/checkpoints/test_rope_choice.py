@@ -12,12 +12,15 @@ import torch
 from transformers import (
     AutoModelForCausalLM,
     Gemma3TextConfig,
+    HunYuanDenseV1Config,
     LlamaConfig,
     Phi3Config,
+    PreTrainedConfig,
     PreTrainedModel,
+    StableLmConfig,
 )
 
-from hookline import LLM, SamplingParams
+from hookline import LLM, ModelLoadError, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline_models.checkpoints.rope_choice import choose_rope
 from hookline_testing.essential import essential
@@ -94,6 +97,76 @@ def test_a_factor_extends_the_context(
         assert llm.front_end.facts.model.max_model_len == LONGEST
 
     assert together == [greedy(oracle.model, each) for each in PROMPTS.values()]
+
+
+STATIC: dict[str, Callable[[dict[str, Any]], PreTrainedConfig]] = {
+    "alpha": lambda rope: HunYuanDenseV1Config(
+        **SHAPE,
+        head_dim=16,
+        rope_parameters={
+            **rope,
+            "rope_type": "dynamic",
+            "alpha": 1000.0,
+            "factor": 1.0,
+        },
+    ),
+    "llama3": lambda rope: LlamaConfig(
+        **SHAPE,
+        rope_parameters={
+            **rope,
+            "rope_type": "llama3",
+            "factor": 4.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": ORIGINAL,
+        },
+    ),
+    "partial": lambda rope: StableLmConfig(
+        **SHAPE,
+        rope_parameters={**rope, "rope_type": "default", "partial_rotary_factor": 0.5},
+    ),
+    "proportional": lambda rope: LlamaConfig(
+        **SHAPE,
+        rope_parameters={
+            **rope,
+            "rope_type": "proportional",
+            "partial_rotary_factor": 0.25,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", essential(STATIC, "alpha", "proportional"))
+def test_frequencies_that_no_length_changes(tmp_path: Path, kind: str) -> None:
+    """The context is the configured one, and tokens equal those of `transformers`."""
+    config = STATIC[kind]({"rope_theta": 10000.0})
+    oracle = make_oracle("llama", tmp_path, config=config)
+
+    with serving(tmp_path, None) as llm:
+        length = llm.front_end.facts.model.max_model_len
+        together = generated(llm, *PROMPTS.values())
+
+    assert length == SHAPE["max_position_embeddings"]
+    assert together == [greedy(oracle.model, each) for each in PROMPTS.values()]
+
+
+@pytest.mark.parametrize(
+    ("rope", "reason"),
+    [
+        ({"type": "ntk", "factor": 2.0}, "has the type 'ntk'; Hookline knows default"),
+        (
+            {"type": "longrope", "short_factor": [1.0] * 3, "long_factor": [1.0] * 8},
+            "longrope has 3 and 8 factors for 8 frequencies",
+        ),
+    ],
+    ids=["unknown", "misfit"],
+)
+def test_what_is_no_rotary_embedding_is_named(
+    llama: Oracle, rope: dict[str, object], reason: str
+) -> None:
+    """In one sentence, before weights are read."""
+    with pytest.raises(ModelLoadError, match=reason):
+        LLM(str(llama.folder), hf_overrides={"rope_scaling": rope})
 
 
 def test_a_dynamic_base_is_that_of_the_longest_context(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Loads a model with its weights or random ones, and refuses damaged files."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from hookline_models.checkpoints.finite import in_words
 from hookline_models.checkpoints.model_part import WHOLE, DivideModel, ModelPart
 from hookline_models.checkpoints.opening import open_weights
 from hookline_models.checkpoints.random_weights import random_model
-from hookline_models.checkpoints.rope_choice import choose_rope
+from hookline_models.checkpoints.rope_choice import choose_rope, refuse_unknown_ropes
 from hookline_models.checkpoints.support import read_config, refuse_unsupported
 from hookline_models.checkpoints.weight_files import stored_parts
 from hookline_models.family import ModelFamily, find_family
@@ -44,6 +44,8 @@ from hookline_models.quantization import (
 )
 
 _log = logging.getLogger(__name__)
+
+_OUTPUT = "lm_head.weight"
 
 _LOAD_ERRORS = (
     OSError,
@@ -204,6 +206,7 @@ def find_model(job: LoadJob, max_model_len: int) -> FoundModel:
     if job.config.has_few_layers:
         keep_few_layers(found)
     refuse_unsupported(name, found)
+    refuse_unknown_ropes(name, found)
     choose_rope(found, max_model_len)
     kind = _class_of(name, found)
     _refuse_other_class(job.config, kind)
@@ -284,13 +287,21 @@ def _checked(config: ModelConfig, loaded: object) -> PreTrainedModel:
     model, report = cast("tuple[PreTrainedModel, dict[str, set[object]]]", loaded)
     for problem in ("missing_keys", "mismatched_keys"):
         if report[problem]:
-            names = ", ".join(sorted(map(_key_name, report[problem]))[:3])
-            raise ModelLoadError(
-                config.model,
-                f"its weights have {len(report[problem])} {problem.replace('_', ' ')}, "
-                f"such as {names}",
+            names = sorted(map(_key_name, report[problem]))
+            reason = (
+                f"its weights have {len(names)} {problem.replace('_', ' ')}, such as "
+                f"{', '.join(names[:3])}"
             )
+            raise ModelLoadError(config.model, reason + _hint(problem, names))
     return model
+
+
+def _hint(problem: str, names: Sequence[str]) -> str:
+    """Says what to do if nothing but the output layer is missing."""
+    if problem != "missing_keys" or names != [_OUTPUT]:
+        return ""
+    override = '{"tie_word_embeddings": true}'
+    return f"; if it is the embedding, give --hf-overrides '{override}'"
 
 
 def _class_of(name: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
