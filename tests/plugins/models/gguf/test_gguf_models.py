@@ -117,6 +117,87 @@ def test_a_model_computes_what_transformers_does(
     torch.testing.assert_close(found, logits(file.model), rtol=1e-4, atol=1e-5)
 
 
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+LONG = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0 + at / 9 for at in range(4)],
+    "long_factor": [2.0 + at for at in range(4)],
+    "original_max_position_embeddings": 8,
+    "partial_rotary_factor": 0.5,
+}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}
+
+
+def with_frequencies(file: GgufFile) -> None:
+    """Adds what converters make of Llama 3's scaling: a divisor of each frequency."""
+    head_dim = 16
+    plain = 10000.0 ** -(torch.arange(0, head_dim, 2).float() / head_dim)
+    scaled = file.model.model.rotary_emb.inv_freq
+    file.writer.add_tensor("rope_freqs.weight", (plain / scaled).numpy())
+
+
+def with_factors(file: GgufFile) -> None:
+    for name in ("long", "short"):
+        numbers = np.array(LONG[f"{name}_factor"], np.float32)
+        file.writer.add_tensor(f"rope_factors_{name}.weight", numbers)
+    file.writer.add_rope_scaling_orig_ctx_len(8)
+    file.writer.add_rope_dimension_count(8)
+    factor = float(file.model.model.rotary_emb.attention_scaling)
+    file.writer.add_rope_scaling_attn_factors(factor)
+
+
+def with_yarn(file: GgufFile) -> None:
+    file.writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    file.writer.add_rope_scaling_factor(4.0)
+    file.writer.add_rope_scaling_orig_ctx_len(64)
+
+
+def with_linear(file: GgufFile) -> None:
+    file.writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+    file.writer.add_rope_scaling_factor(4.0)
+
+
+@pytest.mark.parametrize(
+    ("config", "add"),
+    [
+        (LlamaConfig(**SHAPE, rope_parameters=LLAMA3), with_frequencies),
+        (
+            Phi3Config(
+                **SHAPE, rope_parameters=LONG, original_max_position_embeddings=8
+            ),
+            with_factors,
+        ),
+        (Qwen2Config(**SHAPE, rope_parameters=YARN), with_yarn),
+        (LlamaConfig(**SHAPE, rope_parameters=LINEAR), with_linear),
+    ],
+    ids=["llama3", "longrope", "yarn", "linear"],
+)
+def test_rotary_embeddings_are_scaled_as_the_file_says(
+    config: PreTrainedConfig, add: Callable[[GgufFile], None], tmp_path: Path
+) -> None:
+    """Factors for each frequency, or one for all, give the same logits."""
+    file = GgufFile(tmp_path, config, Kind.F32)
+    add(file)
+
+    found = logits(loaded(file.write()))
+
+    torch.testing.assert_close(found, logits(file.model), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", FORMATS, ids=lambda kind: kind.name)
 def test_formats_are_read(kind: Kind, tmp_path: Path) -> None:
     """A model in each format computes what its dequantized weights do."""

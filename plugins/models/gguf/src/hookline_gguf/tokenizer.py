@@ -287,7 +287,8 @@ def _sentence_piece(vocabulary: Vocabulary) -> Entry:
         None,
     )
     return {
-        "added_tokens": vocabulary.added(normalized=True),
+        # With a prefix, normalized tokens would be found behind one only.
+        "added_tokens": vocabulary.added(normalized=not has_prefix),
         "normalizer": {"type": "Sequence", "normalizers": [*prefix, replaced]},
         "pre_tokenizer": None,
         "post_processor": _template(vocabulary, adds_bos=True),
