@@ -57,6 +57,7 @@ PACKAGES = {
     "plugins/loggers/prometheus": {"hookline_prometheus"},
     "plugins/loggers/request_log": {"hookline_request_log"},
     "plugins/models/families": {"hookline_families"},
+    "plugins/models/gguf": {"hookline_gguf"},
     "plugins/models/hub": {"hookline_hub"},
     "plugins/models/pooling": {"hookline_pooling"},
     "plugins/models/quantized": {"hookline_quantized"},

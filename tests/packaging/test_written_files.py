@@ -26,6 +26,7 @@ WITHOUT_PROMPTS = {
         "`mkstemp` in a folder of the user's own"
     ),
     "processes/src/hookline_processes/usage.py": "the name of this process, in /proc",
+    "plugins/models/gguf/src/hookline_gguf/view.py": "what a model's file says of it",
     "plugins/models/hub/src/hookline_hub/pulling.py": "the commit of a model's branch",
     "plugins/models/hub/src/hookline_hub/receiving.py": "a public model's files",
     "plugins/speculative/eagle/src/hookline_eagle/checkpoint.py": "weights",
