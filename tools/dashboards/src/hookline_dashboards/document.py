@@ -119,7 +119,7 @@ actors on a Ray cluster of KubeRay's operator.
 
 | file | for |
 |---|---|
-| `inference-pool.yaml` | an inference gateway: InferencePool v1 and llm-d's endpoint picker, which reads vLLM's names |
+| `inference-pool.yaml` | a gateway: InferencePool v1 with llm-d's endpoint picker |
 | `leader-worker-set.yaml` | engines on several machines, as a LeaderWorkerSet |
 | `keda.yaml`, `hpa.yaml` | autoscalers on the saturation |
 
