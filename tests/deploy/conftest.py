@@ -1,4 +1,4 @@
-"""Prometheus's programs, where there are any, and the files that they read."""
+"""Programs, where there are any, and the files that they read."""
 
 from pathlib import Path
 
@@ -7,6 +7,11 @@ import pytest
 from hookline_testing.debian_programs import needed_program
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    return needed_program("helm")
 
 
 @pytest.fixture(scope="session")

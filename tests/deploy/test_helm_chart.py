@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from hookline_cluster.config import ClusterConfig
 from hookline_metrics import CATALOGUE
+from hookline_testing.manifests import problem_of
 from hookline_testing.serve_options import options_of
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,15 @@ EVERYTHING = {
     "prometheusRule": {"enabled": True},
     "dashboards": {"enabled": True},
 }
+KEYS = {"keys": [{"name": "one", "key": "sk-one"}]}
+RAY = {
+    "engines": {"mode": "ray", "count": 3},
+    "apiKeys": {"existingSecret": "keys", "key": "k"},
+    "volumes": [{"name": "weights", "emptyDir": {}}],
+    "volumeMounts": [{"name": "weights", "mountPath": "/models"}],
+    "nodeSelector": {"disk": "fast"},
+}
+SCHEMAS = Path(__file__).parent / "schemas"
 ALWAYS = ["ConfigMap", "Deployment", "Service"]
 
 
@@ -79,7 +89,7 @@ def test_server_takes_the_configuration_and_the_arguments(tmp_path: Path) -> Non
     The values' options and the arguments of the container are those of `serve`.
     """
     keys = tmp_path / VALUES["apiKeys"]["key"]
-    keys.write_text(yaml.safe_dump({"keys": [{"name": "one", "key": "sk-one"}]}))
+    keys.write_text(yaml.safe_dump(KEYS))
     path = tmp_path / "serve.yaml"
     path.write_text(yaml.safe_dump(VALUES["config"]))
     given = re.findall(r"^ +- (--[\w-]+)=", TEMPLATES["deployment.yaml"], re.MULTILINE)
@@ -89,6 +99,7 @@ def test_server_takes_the_configuration_and_the_arguments(tmp_path: Path) -> Non
         "--port": VALUES["service"]["port"],
         "--shutdown-delay": VALUES["shutdownDelaySeconds"],
         "--api-keys": keys,
+        "--data-parallel-size": 2,
     }
     command = ["serve", *(f"{flag}={values[flag]}" for flag in given)]
 
@@ -148,42 +159,135 @@ def test_autoscaler_reads_a_metric_of_the_catalogue() -> None:
     assert set(named) <= {metric.name for metric in CATALOGUE}
 
 
-@pytest.mark.parametrize(
-    ("values", "more"),
-    [
-        ({}, []),
-        ({"autoscaling": {"kind": "hpa"}}, ["HorizontalPodAutoscaler"]),
-        ({"autoscaling": {"kind": "keda"}}, ["ScaledObject"]),
-        (
-            EVERYTHING,
-            ["ConfigMap", "PrometheusRule", "PrometheusRule", "ServiceMonitor"],
-        ),
-    ],
-    ids=["default", "hpa", "keda", "everything"],
-)
-def test_helm_renders_kubernetes_objects(
-    tmp_path: Path, values: dict[str, Any], more: list[str]
-) -> None:
-    """
-    Helm takes the values and makes the objects that they ask for.
-    """
-    helm = shutil.which("helm")
-    if helm is None:
-        pytest.skip("no helm on PATH")
-    path = tmp_path / "values.yaml"
+def rendered(
+    helm: Path, values: dict[str, Any], folder: Path
+) -> tuple[list[dict[str, Any]], str]:
+    """The objects that Helm makes, or none and what it says."""
+    path = folder / "values.yaml"
     path.write_text(yaml.safe_dump(values))
-
     done = subprocess.run(
         [helm, "template", "release", CHART, "--values", path],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
+        env={"HOME": str(folder)},
     )
-
-    assert done.returncode == 0, done.stderr
     objects = [each for each in yaml.safe_load_all(done.stdout) if each]
-    assert sorted(each["kind"] for each in objects) == sorted([*ALWAYS, *more])
+    return (objects, "") if done.returncode == 0 else ([], done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds"),
+    [
+        ({}, ALWAYS),
+        ({"autoscaling": {"kind": "hpa"}}, [*ALWAYS, "HorizontalPodAutoscaler"]),
+        ({"autoscaling": {"kind": "keda"}}, [*ALWAYS, "ScaledObject"]),
+        ({"engines": {"count": 4}}, ALWAYS),
+        (RAY, ["ConfigMap", "RayJob", "Service"]),
+        (
+            EVERYTHING,
+            [
+                *ALWAYS,
+                "ConfigMap",
+                "PrometheusRule",
+                "PrometheusRule",
+                "ServiceMonitor",
+            ],
+        ),
+    ],
+    ids=["default", "hpa", "keda", "engines", "ray", "everything"],
+)
+def test_helm_renders_what_an_api_server_takes(
+    helm: Path, tmp_path: Path, values: dict[str, Any], kinds: list[str]
+) -> None:
+    """
+    Helm takes the values and makes the objects that they ask for, by their schemas.
+    """
+    objects, error = rendered(helm, values, tmp_path)
+
+    assert error == ""
+    assert sorted(each["kind"] for each in objects) == sorted(kinds)
     assert len({(each["kind"], each["metadata"]["name"]) for each in objects}) == len(
         objects
     )
+    found = {each["kind"]: problem_of(each, SCHEMAS) for each in objects}
+    assert {kind: problem for kind, problem in found.items() if problem} == {}
+
+
+def test_several_engines_are_processes_of_each_pod(helm: Path, tmp_path: Path) -> None:
+    """
+    The server is told how many; one needs no word.
+    """
+    four, _ = rendered(helm, {"engines": {"count": 4}}, tmp_path)
+    one, _ = rendered(helm, {}, tmp_path)
+
+    assert "--data-parallel-size=4" in arguments(four)
+    assert not [each for each in arguments(one) if "data-parallel" in each]
+
+
+def arguments(objects: list[dict[str, Any]]) -> list[str]:
+    [deployment] = [each for each in objects if each["kind"] == "Deployment"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    return [str(each) for each in container["args"]]
+
+
+def test_ray_cluster_has_room_and_is_reached(helm: Path, tmp_path: Path) -> None:
+    """
+    A worker for each engine; the service leads to the server on the head alone, which
+    takes the command and has the files that it names.
+    """
+    objects, _ = rendered(helm, RAY, tmp_path)
+    [job] = [each for each in objects if each["kind"] == "RayJob"]
+    [service] = [each for each in objects if each["kind"] == "Service"]
+    cluster = job["spec"]["rayClusterSpec"]
+    head, [workers] = cluster["headGroupSpec"], cluster["workerGroupSpecs"]
+    [container] = head["template"]["spec"]["containers"]
+    program, *command = job["spec"]["entrypoint"].split()
+    mounted = {each["mountPath"] for each in container["volumeMounts"]}
+    files = {
+        "/etc/hookline/serve.yaml": {"model": "demo"},
+        "/etc/hookline-keys/k": KEYS,
+    }
+    for path, content in files.items():
+        (tmp_path / Path(path).name).write_text(yaml.safe_dump(content))
+        command = [
+            each.replace(path, str(tmp_path / Path(path).name)) for each in command
+        ]
+
+    config, settings = options_of(command)
+
+    assert program == "hookline"
+    assert {str(Path(path).parent) for path in files} <= mounted
+    assert len(config.engine_indices) == workers["replicas"] == 3
+    assert ClusterConfig.of(config).machines.backend == "ray"
+    assert head["rayStartParams"] == {"num-cpus": "0"}
+    labels = head["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert "metadata" not in workers["template"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports["http"] == settings.port
+    mounts = workers["template"]["spec"]["containers"][0]["volumeMounts"]
+    assert {"name": "weights", "mountPath": "/models"} in mounts
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"engines": {"mode": "ray"}, "autoscaling": {"kind": "keda"}}, "autoscaling"),
+        ({"engines": {"mode": "ray"}, "replicas": 2}, "replicas"),
+        ({"config": {"model": "demo", "data-parallel-size": 2}}, "config"),
+        ({"engines": {"mode": "threads"}}, "mode"),
+        ({"enginez": {}}, "enginez"),
+    ],
+)
+def test_helm_refuses_values_without_meaning(
+    helm: Path, tmp_path: Path, values: dict[str, Any], word: str
+) -> None:
+    """
+    With the place of the value in its error.
+    """
+    objects, error = rendered(helm, values, tmp_path)
+
+    assert objects == []
+    assert word in error

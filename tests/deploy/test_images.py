@@ -13,8 +13,8 @@ from threading import Thread
 
 import pytest
 
-from hookline_testing.distributions import read_distributions
-from hookline_testing.release.requirements import third_party
+from hookline_testing.distributions import read_distributions, with_needs
+from hookline_testing.release.requirements import needed
 from hookline_testing.serve_options import options_of
 
 ROOT = Path(__file__).parents[2]
@@ -114,23 +114,31 @@ def test_layers_change_the_more_often_the_later(target: str) -> None:
     torch, others, ours = runs[-3:]
 
     assert "torch" in torch
-    assert others[-2:] == ["--requirement", "/wheels/requirements.txt"]
-    assert "--no-index" in ours
-    assert ours[-1] == ("hookline[otel]" if target == "cpu" else "hookline[gpu,otel]")
+    assert others[others.index("--requirement") + 1] == "/wheels/others.txt"
+    assert {"--no-index", "--no-deps"} <= set(ours)
+    assert ours[-2:] == ["--requirement", "/wheels/ours.txt"]
+    assert ("triton" in torch, "uninstall" in others) == (
+        (True, False) if target == "cuda" else (False, True)
+    )
     for each in (torch, others):
         assert each[each.index("--constraint") + 1] == "/constraints.txt"
 
 
-def test_requirements_are_those_of_others_alone() -> None:
+def test_requirements_are_told_apart() -> None:
     """
-    All that the set and its extras bring, and none of ours, which have wheels.
+    All that the set and its extras bring, of others and of ours, which have wheels.
     """
-    listed = third_party(OURS, ["hookline[otel]"])
-    with_gpu = third_party(OURS, ["hookline[gpu,otel]"])
+    found = needed(OURS, ["hookline[otel]"])
+    with_gpu = needed(OURS, ["hookline[gpu,otel]"])
 
-    assert not [each for each in listed if each.startswith("hookline")]
-    assert {"grpcio<2,>=1.63", "torch>=2.11", "xgrammar>=0.2.8"} <= set(listed)
-    assert [each.split(">")[0] for each in set(with_gpu) - set(listed)] == ["triton"]
+    assert not [each for each in found.others if each.startswith("hookline")]
+    assert {each.split("==")[0] for each in found.ours} == with_needs(
+        OURS, ["hookline"]
+    )
+    assert {"grpcio<2,>=1.63", "torch>=2.11", "xgrammar>=0.2.8"} <= set(found.others)
+    [more] = set(with_gpu.others) - set(found.others)
+    assert more.startswith("triton")
+    assert with_gpu.ours == found.ours
 
 
 @contextmanager

@@ -272,7 +272,9 @@ def test_endpoint_pickers_find_their_metrics(engine_type: str, page: str) -> Non
     """
     wanted = READ_BY_PICKERS[engine_type]
     lines = (PAGES / f"{page}.{engine_type}.text").read_text("utf-8").splitlines(True)
-    text = "".join(each for each in lines if re.search(r"[\w:]{8,}", each)[0] in wanted)
+    text = "".join(
+        each for each in lines if wanted.keys() & set(re.split(r"[ {]", each))
+    )
     families = {each.name: each for each in text_string_to_metric_families(text)}
 
     for name, labels in wanted.items():
@@ -298,3 +300,28 @@ def test_servers_say_whose_names_their_metrics_have() -> None:
 
     assert len(labels) == 2
     assert set(labels) <= READ_BY_PICKERS.keys()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_pods_get_no_variables_of_services(path: Path) -> None:
+    """
+    That of a service `hookline` would be the option `--port`: HOOKLINE_PORT.
+    """
+    specs = [spec for each in objects(path) for spec in pods(each)]
+
+    assert all(spec.get("enableServiceLinks") is False for spec in specs)
+
+
+def pods(node: Any) -> Iterator[dict[str, Any]]:
+    """Specifications of pods that have the server's image."""
+    if isinstance(node, dict):
+        if any(
+            str(each["image"]).startswith("hookline")
+            for each in node.get("containers", ())
+        ):
+            yield node
+        for each in node.values():
+            yield from pods(each)
+    elif isinstance(node, list):
+        for each in node:
+            yield from pods(each)

@@ -90,6 +90,8 @@ PACKAGES = {
 }
 DISTRIBUTIONS = read_distributions(ROOT)
 Archives = Callable[[str], tuple[Path, Path]]
+COMMON = set(DISTRIBUTIONS["hookline"].table["project"]["classifiers"])
+"""Classifiers of all distributions."""
 DATA = {
     "core": {"hookline/moved_modules.toml"},
     "models/demo": {
@@ -154,6 +156,8 @@ def test_projects_agree_on_version_and_python(distribution: Distribution) -> Non
 
     assert facts["version"] == __version__
     assert facts["requires-python"] == ">=3.11"
+    assert facts["authors"] == DISTRIBUTIONS["hookline"].table["project"]["authors"]
+    assert set(facts["classifiers"]) >= COMMON
 
 
 @for_each_row("distribution", DISTRIBUTIONS.values(), ids=folder_of)

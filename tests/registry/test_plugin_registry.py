@@ -16,6 +16,7 @@ from hookline_registry import (
     RegistryError,
     UnknownPluginError,
 )
+from hookline_registry.kind import has_hooks, possible_hooks
 
 LOGGERS = PluginKind(name="logger", group="toy.loggers", hook="create_logger")
 PROPOSERS = PluginKind(name="proposer", group="toy.proposers", hook="create_logger")
@@ -428,3 +429,15 @@ def test_an_unregistered_plugin_is_not_called(registry: PluginRegistry) -> None:
     registry.call_one("counter", "request_finished", request=1)
 
     assert (first.seen, second.seen) == ([], [1])
+
+
+def test_attributes_that_cannot_be_read_are_no_hooks() -> None:
+    """Before 3.11.3 a dataclass with slots has one of Python's own."""
+
+    class Slotted:
+        @property
+        def __weakref__(self) -> object:
+            raise TypeError("it cannot be read")
+
+    assert possible_hooks(Counter()) == ["request_finished", "seen"]
+    assert not has_hooks("toy", Slotted())

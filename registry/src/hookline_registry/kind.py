@@ -50,7 +50,17 @@ class BarePlugin:
 def has_hooks(project: str, plugin: object) -> bool:
     """Whether any function or method of an object is marked as a hook."""
     mark = f"{project}_impl"
-    return any(hasattr(getattr(plugin, name, None), mark) for name in dir(plugin))
+    names = possible_hooks(plugin)
+    return any(hasattr(getattr(plugin, name, None), mark) for name in names)
+
+
+def possible_hooks(plugin: object) -> list[str]:
+    """Names of an object's attributes that may be hooks.
+
+    Not Python's own: before 3.11.3, a dataclass with slots has a `__weakref__` that
+    cannot be read.
+    """
+    return [name for name in dir(plugin) if not name.startswith("__")]
 
 
 def _returning(value: object) -> Callable[[], object]:

@@ -15,6 +15,7 @@ import pluggy
 
 from hookline_registry.declarations import at, line_of
 from hookline_registry.isolation import Failure, isolate
+from hookline_registry.kind import possible_hooks
 from hookline_registry.spelling import closest
 
 Place = tuple[str, int | None]
@@ -116,7 +117,7 @@ class _Validation:
     def _implementations(
         self, plugin: object
     ) -> Iterator[tuple[str, Callable[..., object]]]:
-        for name in dir(plugin):
+        for name in possible_hooks(plugin):
             function = getattr(plugin, name, None)
             options = getattr(function, f"{self._project}_impl", None)
             if isinstance(options, dict) and inspect.isroutine(function):

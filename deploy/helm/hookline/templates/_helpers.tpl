@@ -32,3 +32,49 @@ scaleDown:
       value: 1
       periodSeconds: 60
 {{- end -}}
+
+{{/* What pods of a Ray cluster have in common; lists of mounts and volumes go on. */}}
+{{- define "hookline.rayPod" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- range $field := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" }}
+{{- with index $.Values $field }}
+{{ $field }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "hookline.rayContainer" -}}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- with .Values.env }}
+env:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- toYaml .Values.securityContext | nindent 2 }}
+volumeMounts:
+  - name: cache
+    mountPath: /home/hookline/.cache
+  - name: tmp
+    mountPath: /tmp
+  {{- with .Values.volumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "hookline.rayVolumes" -}}
+- name: cache
+  emptyDir: {}
+- name: tmp
+  emptyDir: {}
+{{- with .Values.volumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}

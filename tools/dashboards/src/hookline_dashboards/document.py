@@ -67,7 +67,8 @@ histogram_quantile(0.99, sum(rate(hookline_time_to_first_token_seconds[5m])))
 ## Grafana
 
 Import [`deploy/grafana/hookline.json`](../deploy/grafana/hookline.json) (Dashboards,
-New, Import). It needs Grafana 11 or newer, and a Prometheus data source that is
+New, Import), which asks for the data source, or provision the file, which takes the
+default one. It needs Grafana 11 or newer, and a Prometheus data source that is
 configured with Prometheus's scrape interval, because all rates are over
 `$__rate_interval`. The variables at the top select models, servers and engines.
 Collapsed rows send no queries until they are expanded.
@@ -111,6 +112,20 @@ helm install demo deploy/helm/hookline \\
 
 [`values.yaml`](../deploy/helm/hookline/values.yaml) explains each value; `config` takes
 the options of `hookline serve`, and `apiKeys` names the Secret with the API keys.
+`engines.count` puts several engines into each pod; with `engines.mode` `ray` they are
+actors on a Ray cluster of KubeRay's operator.
+
+[`deploy/kubernetes/`](../deploy/kubernetes/) has examples without Helm:
+
+| file | for |
+|---|---|
+| `inference-pool.yaml` | a gateway: InferencePool v1 with llm-d's endpoint picker |
+| `leader-worker-set.yaml` | engines on several machines, as a LeaderWorkerSet |
+| `keda.yaml`, `hpa.yaml` | autoscalers on the saturation |
+
+Tests hold all manifests, and what Helm makes of the chart, against the schemas that
+Kubernetes and the projects publish, and the metrics against the names and labels that
+endpoint pickers read. None of them has run on a cluster.
 """
 
 

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hookline_dashboards.deploys import deploys
 from hookline_dashboards.description import describe
@@ -66,7 +66,7 @@ def dashboard(rows: Sequence[Row], names: Names) -> str:
     return json.dumps(drawn, indent=2) + "\n"
 
 
-def _required(panels: Iterable[Json]) -> Iterator[Json]:
+def _required(panels: Sequence[Json]) -> Iterator[Json]:
     """Yields what an import looks for before it takes the dashboard."""
     yield {
         "type": "grafana",
@@ -80,8 +80,14 @@ def _required(panels: Iterable[Json]) -> Iterator[Json]:
         "name": "Prometheus",
         "version": "1.0.0",
     }
-    each = (inner for panel in panels for inner in (panel, *panel.get("panels", ())))
-    for kind in sorted({panel["type"] for panel in each} - {"row"}):
+    inner: list[Json] = [
+        panel
+        for row in panels
+        if isinstance(collapsed := row.get("panels"), list)
+        for panel in collapsed
+    ]
+    kinds = {str(each["type"]) for each in (*panels, *inner)}
+    for kind in sorted(kinds - {"row"}):
         name = _PANEL_NAMES.get(kind, kind.capitalize())
         yield {"type": "panel", "id": kind, "name": name, "version": ""}
 

@@ -1,4 +1,4 @@
-"""Programs of Debian's packages that tests need; tools/fetch_program.sh gets them."""
+"""Programs that tests need; tools/fetch_program.sh and fetch_helm.sh get them."""
 
 import os
 import shutil
@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 UNPACKED = Path(sys.prefix)
-"""Where tools/fetch_program.sh puts packages: the virtual environment."""
+"""Where these put packages: the virtual environment."""
 
 MUST_INSTALL = "HOOKLINE_MUST_INSTALL_CLIENTS"
 """Set where what tests install is a failure if it is missing, as in CI."""
 
 _PLACES = {
     "chromium-headless-shell": ("chromium", "lib/chromium"),
+    "helm": ("helm", "bin"),
     "prometheus": ("prometheus", "bin"),
     "promtool": ("prometheus", "bin"),
 }

@@ -107,7 +107,8 @@ def _builtin(name: str) -> str:
 def _registry() -> Registry[Any]:
     definitions = json.loads(_builtin("_definitions.json"))
     resource = Resource.from_contents(definitions, default_specification=DRAFT202012)
-    return Registry[Any]().with_resource(_DEFINITIONS, resource)
+    registry: Registry[Any] = Registry().with_resource(_DEFINITIONS, resource)
+    return registry
 
 
 if __name__ == "__main__":

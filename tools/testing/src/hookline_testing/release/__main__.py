@@ -9,7 +9,7 @@ from hookline_testing.distributions import read_distributions
 from hookline_testing.release.archives import problems_of
 from hookline_testing.release.building import build
 from hookline_testing.release.licences import installed_with, refusal
-from hookline_testing.release.requirements import third_party
+from hookline_testing.release.requirements import needed
 from hookline_testing.release.versions import set_version
 
 ROOT = Path(__file__).parents[5]
@@ -39,7 +39,8 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _requirements(options: argparse.Namespace) -> int:
-    print(*third_party(read_distributions(ROOT), options.name), sep="\n")  # noqa: T201
+    found = needed(read_distributions(ROOT), options.name)
+    print(*(found.ours if options.ours else found.others), sep="\n")  # noqa: T201
     return 0
 
 
@@ -79,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_licences)
     command = commands.add_parser("requirements", help="list what of others is needed")
     command.add_argument("name", nargs="+", help="a distribution")
+    command.add_argument("--ours", action="store_true", help="list ours instead")
     command.set_defaults(run=_requirements)
     command = commands.add_parser("version", help="give all distributions a version")
     command.add_argument("version", help="such as 0.2.0")
