@@ -2,8 +2,9 @@
 
 Zensical makes it of a project that is laid out here. Pages keep their places in the
 repository, so that a link means the same on the site as in the checkout; the files that
-they link to are copied, too. The pages of the reference are written anew: mkdocstrings
-fills them from docstrings, without importing anything.
+they link to are copied, too, and folders get a page that lists them. The pages of the
+reference are written anew: mkdocstrings fills them from docstrings, without importing
+anything.
 """
 
 import argparse
@@ -12,7 +13,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ _DIAGRAMS = Path("node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js")
 _SOURCES = ("*/src", "*/*/src", "*/*/*/src")
 _UNREAD = {"build", "dist", "node_modules", "tests", "__pycache__"}
 _CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-_LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
+_LINK = re.compile(r"(?<=\]\()([^)\s#]+)(?=[#)])")
 _NAMED_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s#]+\.md)\)")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 _LISTED = re.compile(r"^- (\w+)[^:]*:(.*?)(?=^- |^$)", re.DOTALL | re.MULTILINE)
@@ -102,10 +104,21 @@ def lay_out(root: Path, folder: Path) -> None:
     settings = yaml.safe_load((SETTINGS / "site.yml").read_text("utf-8"))
     pages = written_pages(root)
     shutil.rmtree(folder, ignore_errors=True)
-    for path in (*pages, *sorted(linked_files(root, pages))):
+    linked = linked_paths(root, pages)
+    folders = {path for path in linked if (root / path).is_dir()}
+    below = {path: _files_below(root, path) for path in folders}
+    for path in {*pages, *linked, *chain.from_iterable(below.values())} - folders:
         copy = folder / "pages" / path
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(root / path, copy)
+        if path in pages:
+            text = (root / path).read_text("utf-8")
+            copy.write_text(_to_pages(text, path.parent, folders), "utf-8")
+        else:
+            shutil.copyfile(root / path, copy)
+    for path, files in below.items():
+        index = folder / "pages" / path / "README.md"
+        if not index.exists():
+            index.write_text(_listing(path, files), "utf-8")
     reference = _write_reference(settings["reference"], folder / "pages")
     project = settings["site"]
     project["nav"] = [*navigation(root, pages), {"Reference": reference}]
@@ -129,20 +142,20 @@ def written_pages(root: Path) -> list[Path]:
     return found
 
 
-def linked_files(root: Path, pages: Sequence[Path]) -> set[Path]:
-    """Returns the files to which pages link, without the pages themselves.
+def linked_paths(root: Path, pages: Sequence[Path]) -> set[Path]:
+    """Returns the files and folders to which pages link.
 
     Raises:
-        LayoutError: There is no such file.
+        LayoutError: There is no such file or folder.
     """
     found = set()
     for page in pages:
         for target in _links((root / page).read_text("utf-8")):
             path = Path(os.path.normpath(page.parent / target))
-            if not (root / path).is_file():
-                raise LayoutError(f"{page} links to {target}, which is no file")
+            if not (root / path).exists():
+                raise LayoutError(f"{page} links to {target}, which does not exist")
             found.add(path)
-    return found.difference(pages)
+    return found
 
 
 def navigation(root: Path, pages: Sequence[Path]) -> Navigation:
@@ -196,6 +209,26 @@ def _links(text: str) -> Iterator[str]:
     for target in _LINK.findall(_CODE.sub("", text)):
         if "://" not in target and not target.startswith("mailto:"):
             yield target
+
+
+def _files_below(root: Path, folder: Path) -> list[Path]:
+    found = (path for path in (root / folder).rglob("*") if path.is_file())
+    return sorted(path.relative_to(root) for path in found)
+
+
+def _listing(folder: Path, files: Sequence[Path]) -> str:
+    names = [str(path.relative_to(folder)) for path in files]
+    return "\n".join([f"# {folder}\n", *(f"- [{name}]({name})" for name in names), ""])
+
+
+def _to_pages(text: str, here: Path, folders: Collection[Path]) -> str:
+    """Has links to folders lead to the pages that list them."""
+
+    def replaced(found: re.Match[str]) -> str:
+        path = Path(os.path.normpath(here / found[0]))
+        return f"{found[0].rstrip('/')}/README.md" if path in folders else found[0]
+
+    return _LINK.sub(replaced, text)
 
 
 def _capital(words: str) -> str:

@@ -41,12 +41,16 @@ docs_site = loaded()
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """A repository with three pages, and a file that one of them shows."""
+    """A repository with three pages, which link to a file and to a folder."""
     root = tmp_path / "house"
     (root / "docs").mkdir(parents=True)
     (root / "README.md").write_text(README, "utf-8")
     (root / "docs" / "tour.md").write_text("# Tour\n[`a`](../a.json) `[b](b)`", "utf-8")
-    (root / "docs" / "words.md").write_text("# Words\n[up](tour.md#x)", "utf-8")
+    (root / "docs" / "words.md").write_text(
+        "# Words\n[up](tour.md#x) [all](../deploy/)", "utf-8"
+    )
+    (root / "deploy" / "chart").mkdir(parents=True)
+    (root / "deploy" / "chart" / "values.yaml").write_text("{}", "utf-8")
     (root / "a.json").write_text("{}", "utf-8")
     return root
 
@@ -64,9 +68,24 @@ def test_pages_and_what_they_link_to_keep_their_places(
     assert all((pages / path).is_file() for path in expected)
 
 
+def test_a_link_to_a_folder_leads_to_a_list_of_its_files(
+    house: Path, tmp_path: Path
+) -> None:
+    """
+    A folder has a page on the site, as it has one where repositories are shown.
+    """
+    docs_site.lay_out(house, tmp_path / "site")
+
+    pages = tmp_path / "site" / "pages"
+    listed = (pages / "deploy" / "README.md").read_text("utf-8")
+    assert "(../deploy/README.md)" in (pages / "docs" / "words.md").read_text("utf-8")
+    assert "[chart/values.yaml](chart/values.yaml)" in listed
+    assert (pages / "deploy" / "chart" / "values.yaml").is_file()
+
+
 def test_a_link_to_no_file_is_refused(house: Path, tmp_path: Path) -> None:
     """
-    A link to a file that is missing, or to a folder, is an error that names its page.
+    A link to what is missing is an error that names its page.
     """
     (house / "a.json").unlink()
 

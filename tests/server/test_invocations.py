@@ -129,13 +129,14 @@ async def test_the_tokenizer_is_told_by_option() -> None:
 
 def test_configuration_of_a_tokenizer_is_json(tmp_path: Path) -> None:
     """
-    It has the template and the tokens, and no path of this machine.
+    It has the template, the tokens as strings, and no path of this machine.
     """
     save_byte_tokenizer(tmp_path)
     (tmp_path / "chat_template.jinja").write_text("{{ messages }}")
     config = tmp_path / "tokenizer_config.json"
     known = json.loads(config.read_text()) if config.exists() else {}
-    extra = {"model_max_length": 10**30, "more": [1, {"a": None}]}
+    end = {"__type": "AddedToken", "content": "<end>", "special": True}
+    extra = {"model_max_length": 10**30, "more": [1, {"a": None}], "eos_token": end}
     config.write_text(json.dumps({**known, **extra}))
 
     info = tokenizer_info(Tokenizer.load(tmp_path))
@@ -145,4 +146,5 @@ def test_configuration_of_a_tokenizer_is_json(tmp_path: Path) -> None:
     assert info["chat_template"] == "{{ messages }}"
     assert info["model_max_length"] == 1e30
     assert info["more"] == [1, {"a": None}]
+    assert info["eos_token"] == end["content"]
     assert str(info["tokenizer_class"])

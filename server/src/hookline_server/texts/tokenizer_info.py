@@ -11,7 +11,10 @@ _LOCAL = ("name_or_path", "is_local", "local_files_only", "tokenizer_object")
 
 
 def tokenizer_info(tokenizer: Tokenizer) -> dict[str, object]:
-    """Returns a tokenizer's configuration as JSON, without paths of this machine."""
+    """Returns a tokenizer's configuration as JSON, without paths of this machine.
+
+    Tokens are strings, as clients with a tokenizer of the server's expect them.
+    """
     inner = tokenizer.inner
     kept = {
         name: _as_json(value)
@@ -26,7 +29,7 @@ def tokenizer_info(tokenizer: Tokenizer) -> dict[str, object]:
 
 def _as_json(value: object) -> object:
     if isinstance(value, AddedToken):
-        return {"content": value.content, "special": value.special}
+        return value.content
     if isinstance(value, Mapping):
         return {str(key): _as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
