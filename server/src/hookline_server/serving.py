@@ -44,10 +44,12 @@ async def serve(
     start_engine: StartEngine,
     when_ready: WhenReady,
     when_done: WhenDone = lambda: None,
+    last: Callable[[], int] = lambda: 0,
 ) -> None:
     """Serves until a signal stops it; a second signal ends the process.
 
-    After the first signal the process ends within `settings.shutdown_seconds` and
+    If the first comes while the engine starts, `last` is as in `started`. After the
+    first signal the process ends within `settings.shutdown_seconds` and
     `FORCED_END_SECONDS`, whatever hangs. After the last request and before the engine
     is closed, it calls `when_done`, which may block.
     """
@@ -57,7 +59,7 @@ async def serve(
         limits = settings.connection_limits
         keys = key_ring(settings)
         async with sites(loading_apps(listening, settings, keys), limits):
-            engine = await started(start_engine, signals.requested)
+            engine = await started(start_engine, signals.requested, last=last)
         if engine is not None:
             try:
                 await serve_engine(

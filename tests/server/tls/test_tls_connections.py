@@ -4,18 +4,28 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import pytest
 from aiohttp import ClientError, ClientSession, TCPConnector, web
 
+from hookline.config import EngineConfig
+from hookline_gateway.measuring.told import named
+from hookline_gateway.serving import serve_gateway
+from hookline_gateway.settings import GatewaySettings
+from hookline_server.app import create_app
 from hookline_server.auth.exposure import warn_if_open
 from hookline_server.auth.key_ring import KeyRing
+from hookline_server.cli.asking import open_page
+from hookline_server.cli.errors import CommandFailedError
 from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.connections.pool import ConnectionPool
-from hookline_server.listening import Bound, Listening, bound_port, listen
+from hookline_server.listening import Bound, Listening, bound_on, bound_port, listen
+from hookline_server.settings import ServerSettings
 from hookline_server.sites import sites
 from hookline_server.tls.certificates import Certificates, Tls
 from hookline_server.tls.settings import TlsSettings
+from hookline_testing.scripted_server import FakeEngine
 from hookline_testing.tls_files import TlsFiles
 
 WAIT_SECONDS = 30.0
@@ -280,3 +290,49 @@ async def test_a_port_that_demands_certificates_needs_no_key(
         warn_if_open(Listening(Bound((everywhere,), tls)), KeyRing())
         assert bool(caplog.records) is not (asks and settings is guarded)
     everywhere.close()
+
+
+async def test_commands_say_which_authority_they_miss(
+    files: TlsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A command that does not trust a server says how it can, and then does.
+    """
+    async with serving(settings_of(files)) as (_, port):
+        root = f"https://localhost:{port}"
+        read = partial(open_page, root, "/", key=None, scope="metrics", logger="live")
+        with pytest.raises(CommandFailedError, match="SSL_CERT_FILE names a file"):
+            await asyncio.to_thread(read)
+        monkeypatch.setenv("SSL_CERT_FILE", files.ca)
+        with await asyncio.to_thread(read) as answer:
+            assert answer.status == 200
+
+
+async def test_a_gateway_speaks_tls_to_both_sides(
+    files: TlsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Towards servers it trusts what SSL_CERT_FILE names, as `hookline route` does.
+    """
+    monkeypatch.setenv("SSL_CERT_FILE", files.ca)
+    tls = Tls(Certificates(settings_of(files)))
+    upstream = Bound((listen("127.0.0.1", 0),), tls)
+    port = bound_port(upstream.sockets[0])
+    settings = GatewaySettings(
+        upstream=[f"https://localhost:{port}"], tls=settings_of(files)
+    )
+    front = bound_on("127.0.0.1", 0, settings.tls)
+    stopping, ready = asyncio.Event(), asyncio.Event()
+    async with sites([(create_app(FakeEngine(), ServerSettings()), upstream)]):
+        config = named(EngineConfig())
+        gateway = asyncio.create_task(
+            serve_gateway(front, settings, config, stopping, ready.set)
+        )
+        await ready.wait()
+        found = await ask(
+            bound_port(front.sockets[0]), client_of(files), "/v1/models/fake"
+        )
+        stopping.set()
+        await gateway
+
+    assert b'"fake"' in found

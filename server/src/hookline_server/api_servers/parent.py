@@ -38,6 +38,7 @@ class Parent:
         say: Shows the banner.
         began: When the command began, monotonic seconds.
         when_done: Called before the engines are closed; it may block.
+        last: Called if a signal ends the process while the engines start.
     """
 
     listening: Listening
@@ -46,6 +47,7 @@ class Parent:
     say: Callable[[str], None]
     began: float
     when_done: WhenDone = lambda: None
+    last: Callable[[], int] = lambda: 0
 
     async def serve(self) -> None:
         """Serves until a signal stops it; a second signal ends the process."""
@@ -72,7 +74,7 @@ class Parent:
             strangers = key_ring(self.settings)  # whose limits it takes away
             loading = loading_apps(self.listening, self.settings, strangers)
             async with sites(loading, self.settings.connection_limits):
-                if await started(start, stopping) is None:
+                if await started(start, stopping, last=self.last) is None:
                     return
                 engine, engines = owned[0]
                 store = ResponseStore(self.settings.response_store)

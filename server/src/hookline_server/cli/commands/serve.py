@@ -29,7 +29,6 @@ from hookline_server.cli.secrets import (
 )
 from hookline_server.context import key_ring
 from hookline_server.forked_children import release_in_forked_children
-from hookline_server.listening import Listening
 from hookline_server.logs.set_up import ServerLog, set_up_log
 from hookline_server.middlewares import load_middlewares
 from hookline_server.process_settings import set_up_process
@@ -61,12 +60,13 @@ def run(argv: list[str]) -> int:
     choose_parsers(settings.replies)
     load_middlewares(settings.middleware)
     with ExitStack() as stack:
-        return _serve(settings, config, bound(settings, stack), began)
+        return _serve(settings, config, stack, began)
 
 
 def _serve(
-    settings: ServerSettings, config: EngineConfig, listening: Listening, began: float
+    settings: ServerSettings, config: EngineConfig, stack: ExitStack, began: float
 ) -> int:
+    listening = bound(settings, stack)
     release_in_forked_children(listening.all)
     root, pages_root = listening.api.url, (listening.pages or listening.api).url
 
@@ -75,6 +75,10 @@ def _serve(
         freeze_gc()
         seconds = time.monotonic() - began
         say(banner(app, root=root, pages_root=pages_root, seconds=seconds))
+
+    def last() -> int:
+        stack.close()  # which removes a socket's file
+        return 0
 
     log = _log(settings)
     with closing(log), access_log(settings.log):
@@ -90,6 +94,7 @@ def _serve(
                 start_engine=engine_starter(config, log),
                 when_ready=when_ready,
                 when_done=log.end_feed,
+                last=last,
             )
         else:
             parent = Parent(
@@ -99,6 +104,7 @@ def _serve(
                 say=say,
                 began=began,
                 when_done=log.end_feed,
+                last=last,
             )
             serving = parent.serve()
         asyncio.run(serving)
