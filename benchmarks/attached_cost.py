@@ -1,11 +1,12 @@
-"""What `hookline-vllm` costs `vllm serve`: three servers, which get a load in turns.
+"""What Hookline costs vLLM: servers which get a load in turns.
 
     python benchmarks/attached_cost.py --vllm VENV --model FOLDER [--rounds 10]
     python benchmarks/attached_cost.py --record 256
 
-One server is vLLM without statistics, one is plain, with its own Prometheus logger, and
-one has Hookline attached, with all of the loggers that are installed. All of them live
-at once, so that their turns run under the same load of the machine.
+One server is vLLM without statistics, one is plain, with its own Prometheus logger, one
+has Hookline attached, with all of the loggers that are installed, and one, only with
+`--sides below plain`, is `hookline serve --engine vllm`. All of them live at once, so
+that their turns run under the same load of the machine.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import urlopen
@@ -32,6 +34,7 @@ from hookline_testing.fake_vllm import EngineCoreOutput, IterationStats, Schedul
 from hookline_testing.server_process import Server
 
 QUIET, PLAIN, ATTACHED = "without statistics", "plain", "attached"
+BELOW = "below"
 LOGGERS = ("prometheus", "logging", "insight", "live", "request_log")
 START_SECONDS = 300.0
 REST_SECONDS = 2.0
@@ -55,14 +58,21 @@ def serving(
     options: Sequence[str],
     folder: Path,
 ) -> Iterator[Server]:
-    """Runs `vllm serve` as long as the block."""
+    """Runs a server as long as the block."""
     port, log = free_port(), folder / f"{side}.log"
-    command = [
-        *(str(venv / "bin" / "vllm"), "serve", str(model), "--port", str(port)),
-        *("--served-model-name", "bench", "--max-model-len", "1024"),
-        *("--disable-uvicorn-access-log", "--max-num-seqs", "256", *options),
-        *(("--disable-log-stats",) if side == QUIET else ()),
-    ]
+    common = ("--port", str(port), "--served-model-name", "bench")
+    limits = ("--max-model-len", "1024", "--max-num-seqs", "256", *options)
+    if side == BELOW:
+        command = [
+            *(str(venv / "bin" / "hookline"), "serve", "--engine", "vllm"),
+            *("--model", str(model), "--log-level", "warning", *common, "--", *limits),
+        ]
+    else:
+        command = [
+            *(str(venv / "bin" / "vllm"), "serve", str(model), *common, *limits),
+            "--disable-uvicorn-access-log",
+            *(("--disable-log-stats",) if side == QUIET else ()),
+        ]
     attached = {
         "VLLM_PLUGINS": "hookline",
         "HOOKLINE_STAT_LOGGERS": ",".join(loggers),
@@ -143,18 +153,17 @@ def compare(
 
 def report(turns: Mapping[str, list[Turn]]) -> None:
     """Prints the medians of the rounds' ratios, and where the time was spent."""
-    ours = turns[ATTACHED]
-    for side in (PLAIN, QUIET):
-        if not (theirs := turns.get(side)):
+    for ours, theirs in product((ATTACHED, BELOW), (PLAIN, QUIET)):
+        pairs = list(zip(turns.get(ours, ()), turns.get(theirs, ()), strict=False))
+        if not pairs:
             continue
-        pairs = list(zip(ours, theirs, strict=True))
         speed = [own.speed / other.speed for own, other in pairs]
         spent = [
             own.processor_seconds / other.processor_seconds for own, other in pairs
         ]
         for name, ratios in (("speed", speed), ("processor time", spent)):
             print(
-                f"attached / {side}: {name} {statistics.median(ratios):.3f} "
+                f"{ours} / {theirs}: {name} {statistics.median(ratios):.3f} "
                 f"({min(ratios):.3f} to {max(ratios):.3f})"
             )
     for side, told in turns.items():

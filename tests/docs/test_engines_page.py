@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hookline.tells import Tells
+from hookline_dashboards import coverage
 from hookline_metrics.engine_tells import engine_names
 from hookline_metrics.tells_document import MEANINGS, document
 from hookline_testing.engine_contract import Case
@@ -16,6 +17,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text("utf-8")
 def test_table_is_what_engines_declare() -> None:
     """It was made by `python -m hookline_metrics.tells_document`."""
     assert document() in PAGE
+
+
+def test_table_of_panels_is_what_engines_feed() -> None:
+    """It was made by `python -m hookline_dashboards.coverage`."""
+    assert coverage.document() in PAGE
 
 
 def test_each_thing_has_a_meaning_and_each_engine_a_column() -> None:

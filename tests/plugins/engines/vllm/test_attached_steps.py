@@ -17,7 +17,7 @@ from hookline_testing.fake_vllm import (
 )
 from hookline_vllm import taps
 from hookline_vllm.request_numbers import external_id, number_of
-from hookline_vllm.scheduling import telling, wrap_choice
+from hookline_vllm.scheduling import Guarded, telling, wrap_choice
 from hookline_vllm.steps import StepTeller
 
 
@@ -61,6 +61,13 @@ class Scheduler:
         self.max_num_running_reqs = self.max_num_scheduled_tokens = 64
         pool = SimpleNamespace(num_gpu_blocks=11, get_num_free_blocks=lambda: 7)
         self.kv_cache_manager = SimpleNamespace(block_pool=pool)
+        parallel = SimpleNamespace(distributed_executor_backend="mp")
+        self.vllm_config = SimpleNamespace(parallel_config=parallel)
+
+    def get_grammar_bitmask(self, scheduler_output: object) -> None: ...
+
+    def has_requests(self) -> bool:
+        return bool(self._plans)
 
     def add_request(self, request: object) -> None:
         self.running.append(request)
@@ -131,6 +138,7 @@ def test_plan_that_runs_ahead_gets_its_own_result(tap: HeardTap) -> None:
     scheduler.schedule()
     scheduler.update_from_output(first, [EngineCoreOutput("a-0", [5])])
     scheduler.update_from_output(second, [EngineCoreOutput("a-0", [6], LENGTH)])
+    scheduler.has_requests()
 
     number = number_of("a-0")
     steps = [(made.step, result.tokens) for made, result in tap.results]
@@ -164,6 +172,7 @@ def test_preemption_and_resumption_count_what_is_computed_again(tap: HeardTap) -
     for made in plans:
         scheduler.schedule()
         scheduler.update_from_output(made, [])
+    scheduler.has_requests()
 
     lost = tap.outputs[1].events.preempted[0]
     again = tap.outputs[2].events.scheduled[0]
@@ -172,6 +181,37 @@ def test_preemption_and_resumption_count_what_is_computed_again(tap: HeardTap) -
     (resumed,) = tap.plans[2].admitted
     assert (resumed.num_computed_tokens, resumed.block_ids) == (4, [3])
     assert tap.outputs[1].events.scheduled[0].local_cached_tokens == 4
+
+
+@pytest.mark.parametrize("backend", ["mp", "uni"])
+def test_a_step_waits_for_nothing_that_is_told(tap: HeardTap, backend: str) -> None:
+    """It is told once workers compute; a plan at once, if they are no processes."""
+    first = plan({"a-0": 8}, new={"a-0": 0})
+    second = plan({"a-0": 1}, cached={"a-0": 8})
+    scheduler = telling(Scheduler)([first, second])
+    scheduler.vllm_config.parallel_config.distributed_executor_backend = backend
+    scheduler._hookline = Guarded(scheduler)
+    scheduler.add_request(request("a-0"))
+
+    def told() -> tuple[int, int]:
+        return len(tap.plans), len(tap.outputs)
+
+    scheduler.schedule()
+    planned = told()
+    scheduler.get_grammar_bitmask(first)
+    computing = told()
+    scheduler.update_from_output(first, [EngineCoreOutput("a-0", [5])])
+    updated = told()
+    scheduler.schedule()
+    scheduler.get_grammar_bitmask(second)
+    scheduler.update_from_output(second, [EngineCoreOutput("a-0", [6], LENGTH)])
+    busy = told()
+    scheduler.has_requests()
+
+    assert planned == (int(backend == "uni"), 0)
+    assert (computing, updated, busy, told()) == ((1, 0), (1, 0), (2, 1), (2, 2))
+    ends = [each.record.ended_at for each in tap.outputs if each.record is not None]
+    assert ends == [each.at for each in tap.outputs]
 
 
 def test_request_ended_from_outside_ends_once(tap: HeardTap) -> None:

@@ -77,6 +77,7 @@ for _ in range(200):
     if not scheduler.has_unfinished_requests() and not ahead:
         break
     plan = scheduler.schedule()
+    scheduler.get_grammar_bitmask(plan)  # as the engine does
     preempted += len(plan.preempted_req_ids or ())
     ahead.append(plan)
     if len(ahead) == 2 or not plan.num_scheduled_tokens:
@@ -89,6 +90,8 @@ for _ in range(200):
         )
         for each in scheduler.update_from_output(plan, result).values():
             told += sum(len(output.new_token_ids) for output in each.outputs)
+scheduler.schedule()
+assert not scheduler.has_requests()
 steps = [output for output in outputs if output.record is not None]
 print(json.dumps({
     "is_async": issubclass(kind, AsyncScheduler),

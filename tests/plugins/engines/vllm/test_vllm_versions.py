@@ -92,7 +92,16 @@ def test_scheduler_is_subclassed_and_keeps_its_signatures(
 ) -> None:
     """What it does comes first, and unchanged."""
     heard: list[str] = []
-    guard = SimpleNamespace(tell=lambda what, *_: heard.append(what))
+
+    def hear(what: str, *_: object) -> None:
+        heard.append(what)
+
+    guard = SimpleNamespace(
+        tell=hear,
+        tell_late=hear,
+        updated=lambda *_: heard.append("updated"),
+        catch_up=lambda: heard.append("late"),
+    )
     monkeypatch.setattr("hookline_vllm.scheduling.Guarded", lambda _: guard)
     base, config = with_signatures(version, "Scheduler"), SchedulerConfig(version)
     wrap_choice(config.kind)
@@ -106,7 +115,7 @@ def test_scheduler_is_subclassed_and_keeps_its_signatures(
         assert getattr(made, method)(*values) == values
 
     told = ["planning", "planned", "updated", "preempted", "added", "finished", "close"]
-    assert heard == told
+    assert heard == [*told, "late", "late"]
 
 
 class SchedulerConfig:

@@ -101,9 +101,9 @@ class StepTeller:
     def planning(self) -> None:
         self._is_planning = True
 
-    def planned(self, started_at: int, out: Any) -> None:
-        """Takes a plan; one without tokens is none."""
-        at, self._is_planning = now(), False
+    def planned(self, started_at: int, out: Any, at: int) -> None:
+        """Takes a plan, which was complete at `at`; one without tokens is none."""
+        self._is_planning = False
         if not out.num_scheduled_tokens:
             return
         self._num_steps += 1
@@ -133,9 +133,23 @@ class StepTeller:
             )
         )
 
-    def updated(self, executed_at: int, out: Any, outputs: Mapping[Any, Any]) -> None:
-        """Takes a step's result, with the plan that it belongs to."""
-        at = now()
+    def updated(
+        self,
+        executed_at: int,
+        out: Any,
+        outputs: Mapping[Any, Any],
+        at: int,
+        state: SchedulerStats,
+    ) -> None:
+        """Takes a step's result, with the plan that it belongs to.
+
+        Args:
+            executed_at: When the workers had computed it.
+            out: The plan.
+            outputs: What the front ends get.
+            at: When the scheduler had taken it in.
+            state: The scheduler's, then.
+        """
         step = self._in_flight.pop(id(out), None)
         tokens, ended = self._take(outputs, at)
         if step is None:
@@ -158,7 +172,7 @@ class StepTeller:
         )
         self._executed_at = executed_at
         self._tap.computed(executed_at, plan, StepResult(tokens=tokens))
-        output = StepOutput(self._index, at, "step", self._stats(), record, events)
+        output = StepOutput(self._index, at, "step", state, record, events)
         self._tap.output(at, output)
 
     def finished(self, requests: Iterable[Any]) -> None:
@@ -325,10 +339,11 @@ class StepTeller:
     def _between(self, cause: str, at: int, ended: list[Finished]) -> None:
         events = self._fresh()
         events.finished.extend(ended)
-        output = StepOutput(self._index, at, cause, self._stats(), events=events)
+        output = StepOutput(self._index, at, cause, self.state(), events=events)
         self._tap.output(at, output)
 
-    def _stats(self) -> SchedulerStats:
+    def state(self) -> SchedulerStats:
+        """Returns the scheduler's state."""
         scheduler = self._scheduler
         pool = scheduler.kv_cache_manager.block_pool
         blocks = pool.num_gpu_blocks - 1

@@ -59,7 +59,8 @@ def start(config: EngineConfig) -> DrivenEngine:
     engine = VllmEngine(
         core, facts, config, vllm, tokenizer=tokenizer, adapters=adapters, tap=tap
     )
-    return CountedEngine(engine)
+    # An engine process counts by itself what any engine tells.
+    return CountedEngine(engine) if config.in_process else engine
 
 
 def facts_of(

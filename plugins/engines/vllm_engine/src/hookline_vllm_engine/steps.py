@@ -111,7 +111,7 @@ def follow(scheduler: Any, steps: StepTeller, told: Told) -> None:
     def scheduling(*_: Any) -> Callable[[Any], None]:
         started_at = now()
         steps.planning()
-        return lambda plan: steps.planned(started_at, plan)
+        return lambda plan: steps.planned(started_at, plan, now())
 
     def updating(plan: Any, *_: Any) -> Callable[[Mapping[Any, Any]], None]:
         executed_at, drafts = now(), plan.scheduled_spec_decode_tokens
@@ -120,7 +120,7 @@ def follow(scheduler: Any, steps: StepTeller, told: Told) -> None:
 
         def updated(outputs: Mapping[Any, Any]) -> None:
             told.is_updating = False
-            steps.updated(executed_at, plan, outputs)
+            steps.updated(executed_at, plan, outputs, now(), steps.state())
 
         return updated
 
