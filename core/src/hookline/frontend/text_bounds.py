@@ -10,11 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from tokenizers.pre_tokenizers import ByteLevel
-
 from hookline.exceptions import PromptTooLongError
 
-if TYPE_CHECKING:  # gateways have none
+if TYPE_CHECKING:  # gateways have none, and 9 MB less
     from hookline.tokenizer import Tokenizer
 
 UNBOUNDED_FACTOR = 16
@@ -139,6 +137,8 @@ def _keeping_model(whole: Part) -> bool:
     vocabulary = cast("Mapping[str, int]", model["vocab"])
     if model.get("byte_fallback"):
         return all(f"<0x{byte:02X}>" in vocabulary for byte in range(256))
+    from tokenizers.pre_tokenizers import ByteLevel  # noqa: PLC0415 - as above
+
     has_bytes = all(char in vocabulary for char in ByteLevel.alphabet())
     return has_bytes and _is_byte_level(whole)
 

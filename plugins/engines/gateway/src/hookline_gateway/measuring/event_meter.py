@@ -49,10 +49,10 @@ class EventMeter:
 
     def see(self, piece: bytes) -> None:
         """Looks at the next bytes of the stream."""
-        end = self._end
-        if not piece.endswith(end) and not self._ends_otherwise(piece):
+        if not piece.endswith(self._end) and not self._ends_otherwise(piece):
             self._hold(piece)
             return
+        end = self._end
         if self._open:
             self._open.append(piece)
             piece = b"".join(self._open)
@@ -62,7 +62,7 @@ class EventMeter:
             return
         if piece[0] == 0x3A and b"data:" not in piece:  # a comment keeps it alive
             return
-        self._note(piece, self._clock(), piece.count(self._end))
+        self._note(piece, self._clock(), piece.count(end))
 
     def finish(self) -> None:
         """Reads the last events, and counts those with tokens."""
