@@ -77,7 +77,7 @@ def started(peer: Peer) -> Iterator[subprocess.Popen[bytes]]:
 
 async def ready(target: Target, process: subprocess.Popen[bytes]) -> None:
     """Waits until an answer has come through."""
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(120):
         while process.poll() is None:
             try:
                 await requests(target, 1, 1)

@@ -22,7 +22,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from gateway_load import Client, Pace, Target, Times, Upstream, connected
 
-STREAMS_A_SECOND = 30
+STREAMS_A_SECOND = 50
 PACE = Pace(tokens=8, seconds=0.02)
 ONE_LEAVES_OF = 20
 ONE_CONNECTION_ENDS_OF = 10
@@ -47,10 +47,12 @@ class Crowd:
     Attributes:
         ended: Number of whole streams.
         left: Number of streams that their clients left.
+        errors: What else came of others.
     """
 
     def __init__(self, port: int) -> None:
         self.ended = self.left = 0
+        self.errors: list[str] = []
         self._target = Target(port)
         self._idle: deque[tuple[float, Client]] = deque()
         self._source = random.Random(7)  # noqa: S311 - to be repeated
@@ -75,7 +77,12 @@ class Crowd:
             await asyncio.gather(asking, return_exceptions=True)
             self.left += 1
             return
-        await client.ask(is_stream=True)
+        try:
+            await client.ask(is_stream=True)
+        except (ConnectionError, ValueError) as error:
+            self.errors.append(str(error))
+            client.close()
+            return
         self.ended += 1
         if self._source.randrange(ONE_CONNECTION_ENDS_OF) == 0:
             client.close()
@@ -161,6 +168,7 @@ def test_memory_is_level_and_numbers_are_true(
     sys.stdout.write(f"{counted}\n{curve.csv()}")
     if csv is not None:
         Path(csv).write_text(curve.csv(), "utf-8")
+    assert crowd.errors == []
     ended, left = crowd.ended, crowd.left
     assert counted == [ended + left, ended, left, ended * PACE.tokens]
     assert slope < ALLOWED_MB_A_MINUTE
