@@ -200,6 +200,9 @@ class Client(asyncio.Protocol):
         if not self._is_stream:
             self._end_whole()
             return
+        if self._is_first and not self._in.startswith(b"HTTP/1.1 200 "):
+            self._end_whole()
+            return
         at = 0
         for found in _SENT.finditer(self._in):
             at = found.end()

@@ -4,8 +4,10 @@
         [--litellm ENVIRONMENT/bin/litellm] [--portkey FOLDER]
 
 The same client asks the same upstream directly and through each gateway in turn, round
-by round. A plain relay of bytes on asyncio shows what any such process adds here. On a
-machine with other work, run it under `nice -n -15`, which all its processes inherit.
+by round; streams that are not measured come first, so that gateways have connections to
+the upstream as under steady traffic. A plain relay of bytes on asyncio shows what any
+such process adds here. On a machine with other work, run it under `chrt -f 5`, which
+all its processes inherit.
 """
 
 import argparse
@@ -75,7 +77,7 @@ def started(peer: Peer) -> Iterator[subprocess.Popen[bytes]]:
 
 async def ready(target: Target, process: subprocess.Popen[bytes]) -> None:
     """Waits until an answer has come through."""
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(120):
         while process.poll() is None:
             try:
                 await requests(target, 1, 1)
@@ -115,6 +117,7 @@ def _side(name: str, port: int, peer: Peer) -> tuple[str, Target, Peer]:
 
 
 async def _round(side: Side, options: argparse.Namespace, pace: Pace) -> None:
+    await streams(side.target, options.streams, 1, pace)
     before = side.used
     side.times.add(await streams(side.target, options.streams, options.each, pace))
     between = side.used
@@ -167,7 +170,6 @@ async def measure(options: argparse.Namespace) -> None:
             sides.append(Side(name, target, process))
         for side in sides:  # what is done once is not measured
             await requests(side.target, CONNECTIONS, 200)
-            await streams(side.target, options.streams, 1, pace)
         for _ in range(options.rounds):
             for side in sides:
                 await _round(side, options, pace)

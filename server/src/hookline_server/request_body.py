@@ -194,6 +194,8 @@ async def read_raw(request: web.Request) -> bytes:
     if EXPECTED in request:
         await confirm(request)
     try:
+        if request.content.is_eof() and request.content.total_bytes <= limit:
+            return request.content.read_nowait()  # all of it is here
         if request.content.is_eof() or not isinstance(connection, Connection):
             return await request.read()
         with connection.reading_body(request.content):

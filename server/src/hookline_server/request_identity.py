@@ -1,7 +1,7 @@
 """Who asks, and what logs, limits and observers know of a request; made once for it."""
 
 import re
-import uuid
+import secrets
 from contextvars import ContextVar
 
 from aiohttp import web
@@ -67,7 +67,7 @@ class RequestIdentity:
         """Takes the id; the rest is set as the request is let in."""
         sent = request.headers.get("X-Request-Id")
         cleaned = "" if sent is None else _NOT_IN_ID.sub("", sent)[:MAX_ID_LENGTH]
-        self.request_id = cleaned or uuid.uuid4().hex
+        self.request_id = cleaned or secrets.token_hex(16)
         self.key: ApiKey | None = None
         self.tenant: str | None = None
         self.payer = ""

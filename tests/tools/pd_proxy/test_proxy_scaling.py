@@ -41,13 +41,13 @@ def test_signals_of_each_instance_are_on_the_page() -> None:
     """What it said last, and for how long the proxy's requests have been there."""
     clock = Clock()
     instance = Instance(Role.PREFILL, "http://p:1", clock=clock)
-    with instance.used():
-        clock.now += 2
-        with instance.used():
-            clock.now += 3
-            instance.record_load(read_load(PAGE + SATURATIONS))
+    instance.begin()
+    clock.now += 2
+    instance.begin()
+    clock.now += 3
+    instance.record_load(read_load(PAGE + SATURATIONS))
 
-            page = Numbers().page([instance])
+    page = Numbers().page([instance])
 
     labels = '{role="prefill",instance="p:1"}'
     for line in (

@@ -50,6 +50,26 @@ def test_events_share_the_tokens(tokens: int, expected: list[tuple[int, int]]) -
     assert (meter.first_at, meter.last_at) == (1, 4)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_events_in_any_pieces(size: int, end: bytes) -> None:
+    """An end of an event may be in two of them; the first is noticed with its end."""
+    whole = b"".join([ROLE, *TEXTS, FINISH, DONE]).replace(b"\n", end)
+    first_end = len((ROLE + TEXTS[0]).replace(b"\n", end))
+    pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+    firsts, seen = list[int](), 0
+    meter = EventMeter(Clock(), firsts.append)
+
+    for piece in pieces:
+        meter.see(piece)
+        seen += len(piece)
+        assert bool(firsts) == (seen >= first_end)
+    meter.finish()
+
+    assert list(meter.intervals(4)) == [(1, 1), (1, 1), (1, 1)]
+    assert meter.found.finish_reason == "stop"
+
+
 def test_many_events_are_not_kept() -> None:
     """Only the last ones are read again; all are counted."""
     end = [FINISH, data({"choices": [], "usage": usage(3, 1000)}), DONE]

@@ -186,7 +186,7 @@ async def test_nothing_large_is_imported() -> None:
         "import sys, hookline_gateway.command as each\n"
         "from hookline_gateway.options import gateway_options\n"
         "gateway_options()\n"
-        "large = {'torch', 'numba', 'transformers', 'numpy'}\n"
+        "large = {'torch', 'numba', 'transformers', 'tokenizers', 'numpy', 'zmq'}\n"
         "sys.exit(' '.join(large & sys.modules.keys()) or 0)"
     )
     process = await asyncio.create_subprocess_exec(

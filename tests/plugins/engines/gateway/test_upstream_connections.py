@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from hookline_gateway.upstreams.asking import Message, UnreachableError, Upstream
+from hookline_gateway.upstreams.connections.connection import Connection, Take
 from hookline_gateway.upstreams.connections.connections import Connections
+from hookline_gateway.upstreams.connections.head import Head
 from hookline_gateway.upstreams.instance import Instance
 
 FINE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -127,3 +129,60 @@ async def test_early_end_closes_the_connection() -> None:
             assert answer.first == b"ab"
         assert await asked(asking, instance) == b"ok"
     assert server.connections == 2
+
+
+class Deaf(asyncio.Transport):
+    """A transport that sends nothing."""
+
+    def write(self, data: object) -> None:
+        """Forgets it."""
+
+    def abort(self) -> None:
+        """Does nothing."""
+
+
+async def test_first_bytes_that_were_taken_are_an_answer() -> None:
+    """
+    Whoever takes them gets them in the call in which they come. If the connection ends
+    before the waiting task goes on, the answer has broken off: it was not missing.
+    """
+    connection, taken = Connection(None), list[bytes]()
+    connection.connection_made(Deaf())
+    connection.ask("POST", b"", b"")
+
+    def take(piece: bytes) -> bool:
+        taken.append(piece)
+        return True
+
+    def begin(_: Head, first: bytes) -> Take:
+        taken.append(first)
+        return take
+
+    async def make_room() -> None:
+        """There is always room."""
+
+    answering = asyncio.ensure_future(connection.answer(begin))
+    await asyncio.sleep(0)
+    connection.data_received(CHUNKED + b"1\r\na\r\n")
+    assert taken == [b"a"]
+    connection.data_received(b"1\r\nb\r\n")
+    connection.connection_lost(ConnectionResetError("gone"))
+    head, first = await answering
+
+    assert (head.status, first, taken) == (200, b"", [b"a", b"b"])
+    with pytest.raises(ConnectionResetError, match="gone"):
+        await connection.hand_over(take, make_room)
+
+
+async def test_first_bytes_that_nobody_takes_are_returned() -> None:
+    """As those of an answer with which another instance is tried."""
+    connection = Connection(None)
+    connection.connection_made(Deaf())
+    connection.ask("POST", b"", b"")
+    answering = asyncio.ensure_future(connection.answer(lambda *_: None))
+    await asyncio.sleep(0)
+
+    connection.data_received(FINE)
+
+    head, first = await answering
+    assert (head.status, first) == (200, b"ok")

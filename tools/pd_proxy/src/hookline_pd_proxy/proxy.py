@@ -175,7 +175,7 @@ class Proxy:
         self, request: web.Request, endpoint: Endpoint, work: Work
     ) -> web.StreamResponse:
         """Runs a request within its time limit, and counts its outcome."""
-        with self.open.one():
+        with self.open:
             return await self._counted(request, endpoint, work)
 
     async def _counted(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from hookline.sampling_values import SamplingValues
 
@@ -38,17 +38,18 @@ class Asked:
     Attributes:
         model: The model's name; empty if it names none.
         is_streamed: Whether the answer is to be a stream.
-        params: Its parameters, as far as loggers tell them.
+        fields: What of its body is known; None for nothing.
     """
 
     model: str = ""
     is_streamed: bool = False
-    params: SamplingValues = _UNKNOWN
+    fields: _Fields | None = None
 
     @classmethod
     def read(cls, request: web.Request, body: bytes) -> Self:
         """Reads a body, which may be anything."""
-        if not body or "json" not in request.content_type:
+        kind = request.headers.get(hdrs.CONTENT_TYPE, "")
+        if not body or "json" not in kind.partition(";")[0].lower():
             return cls()
         try:
             fields = _decode(body)
@@ -56,7 +57,11 @@ class Asked:
             model = _decode_name(name) if name.startswith(b'"') else ""
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return cls()
-        return cls(model, bytes(fields.stream) == b"true", _params(fields))
+        return cls(model, bytes(fields.stream) == b"true", fields)
+
+    def params(self) -> SamplingValues:
+        """Returns its parameters, as far as loggers tell them."""
+        return _UNKNOWN if self.fields is None else _params(self.fields)
 
 
 def _params(fields: _Fields) -> SamplingValues:

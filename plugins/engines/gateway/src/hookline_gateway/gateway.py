@@ -47,7 +47,7 @@ class Gateway:
     async def forward(self, request: web.Request) -> web.StreamResponse:
         """Forwards a request as it is, and its answer as it comes."""
         arrived_at = self._books.clock.now()
-        with self.open.one():
+        with self.open:
             self._name_tenant(request)
             body = await read_raw(request)
             asked = Asked.read(request, body)

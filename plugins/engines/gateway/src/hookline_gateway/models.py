@@ -40,6 +40,8 @@ async def look_at_models(
 
 def not_serving(model: str, instances: Sequence[Instance]) -> Collection[Instance]:
     """Returns the upstreams that do not serve a model; none if nobody says it does."""
+    if len(instances) < 2:
+        return ()  # if it is the only one to serve the model, or does not say so
     if not model or not any(model in each.models for each in instances):
         return ()
     return [each for each in instances if each.models and model not in each.models]

@@ -16,6 +16,9 @@ LAST_EVENTS = 8
 MOST_OPEN_BYTES = 1 << 20
 """Size from which on an event without an end is not kept."""
 
+_CRLF_END = b"\r\n\r\n"
+_MOST_TAIL_BYTES = len(_CRLF_END) - 1
+
 Interval = tuple[int, int]
 """Nanoseconds, and the number of tokens that they brought."""
 
@@ -42,6 +45,7 @@ class EventMeter:
         self._end = b"\n\n"
         self._open: list[bytes] = []
         self._open_bytes = 0
+        self._tail = b""  # of what is open, in which an end may have begun
         # Of each piece with events, the time and the number of these.
         self._times = array("q")
         self._counts = array("l")
@@ -49,20 +53,20 @@ class EventMeter:
 
     def see(self, piece: bytes) -> None:
         """Looks at the next bytes of the stream."""
-        end = self._end
-        if not piece.endswith(end) and not self._ends_otherwise(piece):
+        if not piece.endswith(self._end) and not self._ends_otherwise(piece):
             self._hold(piece)
             return
+        end = self._end
         if self._open:
             self._open.append(piece)
             piece = b"".join(self._open)
-            self._open, self._open_bytes = [], 0
+            self._forget_open()
         if self.first_at is None:
             self._look_for_first(piece)
             return
         if piece[0] == 0x3A and b"data:" not in piece:  # a comment keeps it alive
             return
-        self._note(piece, self._clock(), piece.count(self._end))
+        self._note(piece, self._clock(), piece.count(end))
 
     def finish(self) -> None:
         """Reads the last events, and counts those with tokens."""
@@ -98,21 +102,30 @@ class EventMeter:
         self._last.append(piece)
 
     def _ends_otherwise(self, piece: bytes) -> bool:
-        """Whether a piece has its last end of an event elsewhere, or ends by CRLF."""
-        if not self._times and piece.endswith(b"\r\n\r\n"):
-            self._end = b"\r\n\r\n"
-            return True
-        return False
+        """Whether a piece ends an event by CRLF, as all events then do."""
+        if self._times or _CRLF_END not in (text := self._tail + piece):
+            return False
+        self._end = _CRLF_END
+        return text.endswith(_CRLF_END)
+
+    def _forget_open(self) -> None:
+        self._open, self._open_bytes, self._tail = [], 0, b""
 
     def _hold(self, piece: bytes) -> None:
         """Keeps what follows the last end of an event; what precedes it is seen."""
+        if self._end in self._tail + piece[:_MOST_TAIL_BYTES]:  # it is in two pieces
+            piece = b"".join((*self._open, piece))
+            self._forget_open()
+            self.see(piece)
+            return
         whole, end, rest = piece.rpartition(self._end)
         if end:
             self.see(whole + end)
         if self._open_bytes + len(rest) > MOST_OPEN_BYTES:
-            self._open, self._open_bytes = [], 0
+            self._forget_open()
         elif rest:
             self._open.append(rest)
+            self._tail = (self._tail + rest)[-_MOST_TAIL_BYTES:]
             self._open_bytes += len(rest)
 
     def _look_for_first(self, piece: bytes) -> None:

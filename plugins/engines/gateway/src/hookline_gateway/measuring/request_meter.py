@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import cached_property, partial
 
 from aiohttp import hdrs, web
 
@@ -9,7 +10,7 @@ from hookline.clock import NANOSECONDS
 from hookline.finish_cause import Aborted, Failed, FinishCause
 from hookline.frontend.input_processor import completed
 from hookline.frozen import EMPTY
-from hookline.request import GenerateRequest
+from hookline.request import GenerateRequest, RequestFacts
 from hookline_gateway.asked import Asked
 from hookline_gateway.measuring.answer_reading import Found
 from hookline_gateway.measuring.body_meter import BodyMeter
@@ -35,11 +36,7 @@ CLIENT_LEFT = "client_disconnect"
 
 
 class RequestMeter:
-    """Accounts for one request, whichever upstream answers it.
-
-    Attributes:
-        facts: What the loggers know of it.
-    """
+    """Accounts for one request, whichever upstream answers it."""
 
     def __init__(
         self,
@@ -62,36 +59,46 @@ class RequestMeter:
             RequestError: Its header has no valid objectives.
         """
         text = request.headers.get(SLO_HEADER)
-        slo = None if text is None else requested_slo(text)
-        self.facts = completed(request_facts(request, slo=slo), books.config)
-        request[IDENTITY].facts = self.facts
+        self._slo = None if text is None else requested_slo(text)
+        self._request = request
         self._books = books
         self._asked = asked
         self._arrived_at = arrived_at
         self._request_id = 0
         self._instance: Instance | None = None
         self._status = 0
+        self._choices = 1
         self._meter: EventMeter | BodyMeter | None = None
         self._recount = recount
+
+    @cached_property
+    def facts(self) -> RequestFacts:
+        """What the loggers know of it."""
+        request, config = self._request, self._books.config
+        facts = completed(request_facts(request, slo=self._slo), config)
+        request[IDENTITY].facts = facts
+        return facts
 
     @property
     def trace_headers(self) -> Mapping[str, str]:
         """Headers that make this request's span the parent of the upstream's."""
-        facts = self.facts
-        if not facts.trace_id or self._books.config.trace_ratio is None:
+        if self._books.config.trace_ratio is None or not self.facts.trace_id:
             return EMPTY
+        facts = self.facts
         return trace_rules().headers(facts.trace_id, facts.span_id, facts.trace_context)
 
     def ask(self, instance: Instance) -> None:
-        """An upstream is asked, perhaps after others that have not served it."""
+        """An upstream was asked, perhaps after others that have not served it."""
         engine = self._books.of(instance)
         if self._instance is None:
+            params = self._asked.params()
+            self._choices = params.n
             self._request_id = self._books.new_id()
             engine.admit(
                 GenerateRequest(
                     request_id=self._request_id,
                     prompt_token_ids=[],
-                    params=self._asked.params,
+                    params=params,
                     facts=self.facts,
                 ),
                 self._request_id,
@@ -111,8 +118,7 @@ class RequestMeter:
         if head.status >= 300 or is_coded:
             return None
         if head.content_type == EVENT_STREAM:
-            has_one = self._asked.params.n == 1
-            kind = EventMeter if has_one else ChoicesMeter
+            kind = EventMeter if self._choices == 1 else ChoicesMeter
             self._meter = kind(self._books.clock.now, self._first)
         elif "json" in head.content_type:
             self._meter = BodyMeter()
@@ -128,49 +134,50 @@ class RequestMeter:
 
     async def answered(self) -> None:
         """The answer was passed on to its last byte."""
-        meter = self._meter
-        if meter is not None:
-            meter.finish()
+        meter, recount = self._meter, self._recount
         try:
-            if meter is not None and self._recount is not None:
+            if meter is not None and recount is not None:
+                meter.finish()
                 await asyncio.to_thread(
-                    self._recount.add_to,
+                    recount.add_to,
                     meter.found,
                     is_stream=isinstance(meter, EventMeter),
                 )
         finally:  # a client that leaves meanwhile has its answer
-            self._end_answered()
+            self._books.later(partial(self._end_answered, self._books.clock.now()))
 
-    def _end_answered(self) -> None:
+    def _end_answered(self, at: int) -> None:
         meter = self._meter
         if self._status >= 300:
-            self._end(refused_by(self._status))
-        else:
-            found = Found() if meter is None else meter.found
-            self._end(cause_of(found, is_stream=isinstance(meter, EventMeter)))
+            self._end(refused_by(self._status), at)
+            return
+        if meter is not None:
+            meter.finish()
+        found = Found() if meter is None else meter.found
+        self._end(cause_of(found, is_stream=isinstance(meter, EventMeter)), at)
 
     def failed(self, error: BaseException) -> None:
         """The answer was not passed on, or not to its end."""
+        facts, at = self.facts, self._books.clock.now()
         if self._meter is not None:
             self._meter.finish()
         if isinstance(error, (asyncio.CancelledError, ConnectionError)):
-            self._end(Aborted(CLIENT_LEFT))
+            self._end(Aborted(CLIENT_LEFT), at)
         elif isinstance(error, ApiError) and self._instance is None:
-            self._books.of(None).reject(self.facts, error.rejection)
+            self._books.of(None).reject(facts, error.rejection)
             self._books.tell_soon()
         elif isinstance(error, ApiError):
-            self._end(Failed(error.code))
+            self._end(Failed(error.code), at)
         else:
-            self._end(Failed(type(error).__name__))
+            self._end(Failed(type(error).__name__), at)
 
     def _first(self, at: int) -> None:
         self._books.of(self._instance).first_token(self._request_id, at)
         self._books.tell_soon()
 
-    def _end(self, cause: FinishCause) -> None:
+    def _end(self, cause: FinishCause, at: int) -> None:
         if self._instance is None:
             return  # its client has left before anybody was asked
-        at = self._books.clock.now()
         engine = self._books.of(self._instance)
         engine.ended(self._request_id, cause, at, self._measured())
         self._meter = None

@@ -1,16 +1,14 @@
 """One request to one instance."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import aiohttp
 
-from hookline_gateway.upstreams.connections.connection import Connection, Take
+from hookline_gateway.upstreams.connections.connection import Begin, Connection, Take
 from hookline_gateway.upstreams.connections.connections import (
     IDLE_SECONDS,
     Connections,
-    Origin,
 )
 from hookline_gateway.upstreams.connections.errors import CannotConnectError
 from hookline_gateway.upstreams.connections.head import Head, request_head
@@ -85,7 +83,7 @@ class Answer:
 
     Attributes:
         head: Status and headers.
-        first: First bytes of its body; empty if it has none.
+        first: First bytes of its body; empty if it has none, or they are taken.
         connection: What the others come from.
     """
 
@@ -145,47 +143,92 @@ class Upstream:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    @asynccontextmanager
-    async def ask(self, instance: Instance, message: Message) -> AsyncIterator[Answer]:
+    def ask(
+        self,
+        instance: Instance,
+        message: Message,
+        *,
+        sent: Callable[[], None] | None = None,
+        begin: Begin | None = None,
+    ) -> "Asking":
         """Opens a response; leaving early closes the connection and ends the request.
 
-        Raises:
-            UnreachableError: The instance does not respond.
-        """
-        origin = self._connections.origin(instance.url)
-        with instance.used():
-            try:
-                answer = await self._first_bytes(origin, message)
-            except UPSTREAM_ERRORS as error:
-                _note_failure(instance, error)
-                raise UnreachableError(instance, error) from error
-            _note(instance, answer.head.status)
-            try:
-                yield answer
-            finally:
-                self._connections.give_back(origin, answer.connection)
+        Entering it raises `UnreachableError` if the instance does not respond.
 
-    async def _first_bytes(self, origin: Origin, message: Message) -> Answer:
+        Args:
+            instance: Where the request goes.
+            message: The request.
+            sent: Called as soon as it is sent, perhaps twice.
+            begin: May take the first bytes in the call in which they come.
+        """
+        return Asking(self._connections, instance, message, sent, begin)
+
+
+class Asking:
+    """A request to an instance; as a context, it is its response."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        instance: Instance,
+        message: Message,
+        sent: Callable[[], None] | None,
+        begin: Begin | None,
+    ) -> None:
+        """Sends nothing yet."""
+        self._connections = connections
+        self._instance = instance
+        self._message = message
+        self._sent = sent
+        self._begin = begin
+        self._origin = connections.origin(instance.url)
+        self._connection: Connection | None = None
+
+    async def __aenter__(self) -> Answer:
+        instance = self._instance
+        instance.begin()
+        try:
+            answer = await self._first_bytes()
+        except UPSTREAM_ERRORS as error:
+            instance.end()
+            _note_failure(instance, error)
+            raise UnreachableError(instance, error) from error
+        except BaseException:
+            instance.end()
+            raise
+        self._connection = answer.connection
+        _note(instance, answer.head.status)
+        return answer
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._connection is not None
+        self._connections.give_back(self._origin, self._connection)
+        self._instance.end()
+
+    async def _first_bytes(self) -> Answer:
+        origin = self._origin
         kept = self._connections.idle(origin)
         if kept is not None:
             try:
-                return await _answer(kept, origin, message)
+                return await self._answer(kept)
             except ConnectionError:  # it was perhaps closed as the request came
-                if message.method not in _REPEATABLE:
+                if self._message.method not in _REPEATABLE:
                     raise
-        return await _answer(await self._connections.open(origin), origin, message)
+        return await self._answer(await self._connections.open(origin))
 
-
-async def _answer(connection: Connection, origin: Origin, message: Message) -> Answer:
-    target, size = origin.path + message.path, len(message.body)
-    headers = [("Host", origin.name), *message.headers]
-    try:
-        head = request_head(message.method, target, headers, size)
-        connection.ask(message.method, head, message.body)
-        return Answer(*await connection.answer(), connection)
-    except BaseException:
-        connection.abort()
-        raise
+    async def _answer(self, connection: Connection) -> Answer:
+        message, origin = self._message, self._origin
+        target, size = origin.path + message.path, len(message.body)
+        headers = [("Host", origin.name), *message.headers]
+        try:
+            head = request_head(message.method, target, headers, size)
+            connection.ask(message.method, head, message.body)
+            if self._sent is not None:
+                self._sent()
+            return Answer(*await connection.answer(self._begin), connection)
+        except BaseException:
+            connection.abort()
+            raise
 
 
 def new_session(connect_timeout: float) -> aiohttp.ClientSession:

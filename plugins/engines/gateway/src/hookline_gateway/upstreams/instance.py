@@ -2,8 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -96,17 +95,18 @@ class Instance:
         """Time that the proxy's requests have been there, in sum."""
         return self._busy_seconds + self.in_flight * (self._clock() - self._changed_at)
 
-    @contextmanager
-    def used(self) -> Iterator[None]:
-        """Counts a request as in flight."""
+    def begin(self) -> None:
+        """Counts one more request as in flight, until `end`."""
         self._change(1)
-        try:
-            yield
-        finally:
-            self._change(-1)
+
+    def end(self) -> None:
+        """Counts one request less as in flight."""
+        self._change(-1)
 
     def _change(self, by: int) -> None:
-        self._busy_seconds, self._changed_at = self.busy_seconds, self._clock()
+        now = self._clock()
+        self._busy_seconds += self.in_flight * (now - self._changed_at)
+        self._changed_at = now
         self.in_flight += by
 
     def record_load(self, load: Load | None) -> None:

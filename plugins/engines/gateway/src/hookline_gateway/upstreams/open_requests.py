@@ -1,14 +1,15 @@
 """The open requests of a proxy, and how it ends."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from hookline_server.api_error import ApiError
 
 
 class OpenRequests:
-    """Counts open requests, and waits for their ends.
+    """Counts open requests, and waits for their ends; each is a context of it.
+
+    Entering it raises `ApiError`, a 503, once requests are refused.
 
     Attributes:
         is_leaving: Whether new requests should go elsewhere.
@@ -21,23 +22,16 @@ class OpenRequests:
         self._is_quiet = asyncio.Event()
         self._is_quiet.set()
 
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Counts a request as open.
-
-        Raises:
-            ApiError: 503; requests are refused.
-        """
+    def __enter__(self) -> None:
         if self.is_draining:
             raise ApiError(503, "the proxy is shutting down", code="aborted")
         self._count += 1
         self._is_quiet.clear()
-        try:
-            yield
-        finally:
-            self._count -= 1
-            if not self._count:
-                self._is_quiet.set()
+
+    def __exit__(self, *_: object) -> None:
+        self._count -= 1
+        if not self._count:
+            self._is_quiet.set()
 
     async def drain(self, seconds: float) -> None:
         """Refuses new requests, and waits a limited time for the open ones."""

@@ -31,6 +31,7 @@ class PassedResponse(web.StreamResponse):
         super().__init__(status=head.status, reason=head.reason)
         self.head = head
         self._request = request
+        self._protocol = request.protocol
         self._transport = request.transport
         self._is_chunked = self._is_ended = False
 
@@ -54,9 +55,12 @@ class PassedResponse(web.StreamResponse):
         transport = self._transport
         if transport is None or transport.is_closing():
             return False
-        transport.write(self._framed(piece))
-        self._sent.num_bytes += len(piece)
-        return not self._request.protocol.writing_paused
+        num_bytes = len(piece)
+        if self._is_chunked:
+            piece = b"%x\r\n%b\r\n" % (num_bytes, piece)
+        transport.write(piece)
+        self._sent.num_bytes += num_bytes
+        return not self._protocol.writing_paused
 
     async def make_room(self) -> None:
         """Waits until the client has read what it was sent.

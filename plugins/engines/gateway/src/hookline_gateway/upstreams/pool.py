@@ -75,6 +75,8 @@ class Pool:
         able = [each for each in self.instances if each.is_up and each not in without]
         if not able:
             return None
+        if len(able) == 1:
+            return self._turns.chosen(able[0])
         return self._turns.least(able, self._load)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from hookline_gateway.upstreams.asking import (
-    Answer,
+    RETRIED_STATUSES,
     BrokenError,
     Message,
     UnreachableError,
@@ -43,7 +43,7 @@ class Attempts:
     Attributes:
         pool: The instances.
         retries: Number of further ones to try if one fails.
-        asked: Called with each instance before it is asked.
+        asked: Called with each instance as soon as it is asked.
         barred: Instances that are of no use for this request.
     """
 
@@ -68,6 +68,7 @@ class Relay:
         self.response: PassedResponse | None = None
         self.instance: Instance | None = None
         self.error: ApiError | None = None
+        self._take: Take | None = None
 
     async def run(
         self, attempts: Attempts, upstream: Upstream, message: Message
@@ -84,7 +85,7 @@ class Relay:
         """
         pool, tried = attempts.pool, list(attempts.barred)
         most = len(tried) + attempts.retries
-        failure = ApiError(503, f"no {pool.role} instance is up", code=NO_INSTANCE)
+        failure: UnreachableError | None = None
         while len(tried) <= most:
             instance = pool.choose(tried)
             is_last_resort = instance is None and not pool.has_other(attempts.barred)
@@ -92,20 +93,18 @@ class Relay:
                 instance = pool.last_resort(tried)
             if instance is None:
                 break
-            attempts.asked(instance)
             tried.append(instance)
-            self.instance = instance
             try:
-                async with upstream.ask(instance, message) as answer:
-                    is_last = len(tried) > most or not pool.has_other(tried)
-                    if is_last or not answer.is_worth_a_retry:
-                        return await self._pass(answer)
+                response = await self._try(instance, attempts, tried, upstream, message)
             except UnreachableError as error:
                 logger.warning("%s: %s", identity_of(self._request).request_id, error)
                 if is_last_resort:
                     break
-                failure = unreachable(error)
-        raise failure
+                failure = error
+            else:
+                if response is not None:
+                    return response
+        raise unreachable(failure) if failure is not None else _none_up(pool)
 
     async def end_broken(self, error: ApiError) -> web.StreamResponse:
         """Ends a response that has begun and cannot be completed.
@@ -123,18 +122,57 @@ class Relay:
             self._request.transport.abort()
         return response
 
-    async def _pass(self, answer: Answer) -> web.StreamResponse:
-        see = self._see_head(answer.head)
-        self.response = response = PassedResponse(self._request, answer.head)
-        response.start(answer.first)
+    async def _try(
+        self,
+        instance: Instance,
+        attempts: Attempts,
+        tried: Collection[Instance],
+        upstream: Upstream,
+        message: Message,
+    ) -> web.StreamResponse | None:
+        """Passes on an instance's response; None if another one should be tried.
+
+        Raises:
+            UnreachableError: It gives none.
+            BrokenError: It broke off after part of it was sent.
+        """
+        most = len(attempts.barred) + attempts.retries
+
+        def sent() -> None:
+            if self.instance is not instance:
+                attempts.asked(instance)
+                self.instance = instance
+
+        def begin(head: Head, first: bytes) -> Take | None:
+            may_retry = head.status in RETRIED_STATUSES and len(tried) <= most
+            if may_retry and attempts.pool.has_other(tried):
+                return None
+            return self._begin(head, first)
+
+        try:
+            asking = upstream.ask(instance, message, sent=sent, begin=begin)
+            async with asking as answer:
+                take, response = self._take, self.response
+                if take is None or response is None:
+                    return None
+                await answer.hand_over(take, response.make_room)
+                await response.write_eof()
+                return response
+        finally:
+            sent()  # though it could not be connected
+
+    def _begin(self, head: Head, first: bytes) -> Take:
+        """Passes on a response's first bytes; returns what passes on the others."""
+        see = self._see_head(head)
+        self.response = response = PassedResponse(self._request, head)
+        response.start(first)
         take: Take = response.pass_on
         if see is not None:
-            if answer.first:
-                see(answer.first)
+            if first:
+                see(first)
             take = _seen(take, see)
-        await answer.hand_over(take, response.make_room)
-        await response.write_eof()
-        return response
+        self._take = take
+        return take
 
 
 def _seen(take: Take, see: SeeBytes) -> Take:
@@ -146,6 +184,10 @@ def _seen(take: Take, see: SeeBytes) -> Take:
         return has_room
 
     return take_seen
+
+
+def _none_up(pool: Pool) -> ApiError:
+    return ApiError(503, f"no {pool.role} instance is up", code=NO_INSTANCE)
 
 
 def unreachable(error: UnreachableError) -> ApiError:

@@ -1,6 +1,7 @@
 """One connection to an instance, on which one request is open at a time."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import cast
 
@@ -25,13 +26,17 @@ MOST_JOINED_BYTES = 1 << 16
 Take = Callable[[bytes], bool]
 """Gets a piece of a body; returns whether there is room for more."""
 
+Begin = Callable[[Head, bytes], Take | None]
+"""Gets an answer's head and first bytes in the call in which they come; returns who
+takes the others, or None to leave them all."""
+
 
 class Connection(asyncio.Protocol):
     """Sends requests, and hands the bytes of their answers on at once.
 
     Attributes:
         error: What has ended it; None before.
-        idle_since: When its last answer was complete, by the loop's clock.
+        idle_since: When its last answer was complete, on the monotonic clock.
     """
 
     def __init__(self, idle_timeout: float | None) -> None:
@@ -49,6 +54,7 @@ class Connection(asyncio.Protocol):
         self._body: Framing | None = None
         self._held: list[bytes] = []
         self._held_bytes = 0
+        self._begin: Begin | None = None
         self._take: Take | None = None
         self._is_paused = self._is_full = False
         self._news: asyncio.Future[None] | None = None
@@ -71,7 +77,7 @@ class Connection(asyncio.Protocol):
         """Sends a request."""
         assert self._transport is not None
         self._method = method
-        self._read_at = self._loop.time()
+        self._read_at = time.monotonic()
         if self._timer is None and self._idle_timeout is not None:
             self._timer = self._loop.call_later(self._idle_timeout, self._look)
         if len(body) <= MOST_JOINED_BYTES:
@@ -80,14 +86,21 @@ class Connection(asyncio.Protocol):
             self._transport.write(head)
             self._transport.write(body)
 
-    async def answer(self) -> tuple[Head, bytes]:
+    async def answer(self, begin: Begin | None = None) -> tuple[Head, bytes]:
         """Returns an answer's head and first bytes, as soon as these have come.
+
+        Args:
+            begin: May take the first bytes, which are not returned then.
 
         Raises:
             OSError: There is none.
         """
-        while not (self._held or self._is_complete):
-            await self._next_news()
+        self._begin = begin
+        while self._take is None and not (self._held or self._is_complete):
+            await self._change()
+            if self.error is not None and self._take is None:
+                raise self.error
+        self._begin = None
         assert self._head is not None
         first = b"".join(self._held)
         self._held.clear()
@@ -133,12 +146,12 @@ class Connection(asyncio.Protocol):
             and transport is not None
             and not transport.get_write_buffer_size()
         )
-        self._head = self._body = self._take = None
+        self._head = self._body = self._begin = self._take = None
         self._held.clear()
         self._held_bytes = 0
         self._method = ""
         if is_reusable:
-            self.idle_since = self._loop.time()
+            self.idle_since = time.monotonic()
             self._resume()
         else:
             self.abort()
@@ -168,19 +181,20 @@ class Connection(asyncio.Protocol):
             self._fail(exc or ClosedError("the connection was closed"))
 
     def data_received(self, data: bytes) -> None:
-        self._read_at = self._loop.time()
+        self._read_at = time.monotonic()
         if self.error is not None:
             return
         try:
-            if self._body is None:
-                rest = self._read_head(data)
-                if self._body is None:
+            body = self._body
+            if body is None:
+                data = self._read_head(data)
+                body = self._body
+                if body is None:
                     return
-                data = rest
-            piece = self._body.feed(data)
-            if piece and self._take is None:
-                self._hold(piece)
-            elif piece and self._take is not None and not self._take(piece):
+            piece = body.feed(data)
+            if self._take is None:
+                self._arrived(piece, body)
+            elif piece and not self._take(piece):
                 self._is_full = True
                 self._pause()
                 self._tell()
@@ -188,7 +202,7 @@ class Connection(asyncio.Protocol):
             self._fail(error)
             self.abort()
             return
-        if self._is_complete:
+        if body.is_complete:
             self._tell()
 
     # -- its parts ---------------------------------------------------------------
@@ -218,6 +232,18 @@ class Connection(asyncio.Protocol):
         self._head, self._body = head, framing_of(head, self._method)
         return data
 
+    def _arrived(self, piece: bytes, body: Framing) -> None:
+        """Begins with the first bytes, if somebody wants to; holds those of others."""
+        begin, head = self._begin, self._head
+        if not (piece or body.is_complete):
+            return
+        if begin is not None and head is not None:
+            self._begin = None
+            self._take = begin(head, piece)
+            self._tell()
+        if self._take is None and piece:
+            self._hold(piece)
+
     def _hold(self, piece: bytes) -> None:
         self._held.append(piece)
         self._held_bytes += len(piece)
@@ -233,7 +259,7 @@ class Connection(asyncio.Protocol):
     def _resume(self) -> None:
         if self._is_paused:
             self._is_paused = False
-            self._read_at = self._loop.time()
+            self._read_at = time.monotonic()
             if self._transport is not None:
                 self._transport.resume_reading()
 
@@ -242,7 +268,7 @@ class Connection(asyncio.Protocol):
         self._timer = None
         if not self._method or self._idle_timeout is None:
             return
-        now = self._loop.time()
+        now = time.monotonic()
         left = self._read_at + self._idle_timeout - now
         if self._is_paused:
             left = self._idle_timeout
@@ -266,8 +292,12 @@ class Connection(asyncio.Protocol):
         Raises:
             OSError: It is an error.
         """
+        await self._change()
+        if self.error is not None:
+            raise self.error
+
+    async def _change(self) -> None:
+        """Waits until something has changed, if there is no error already."""
         if self.error is None:
             self._news = self._loop.create_future()
             await self._news
-        if self.error is not None:
-            raise self.error

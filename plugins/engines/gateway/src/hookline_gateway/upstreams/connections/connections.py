@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -93,7 +94,7 @@ class Connections:
     def idle(self, origin: Origin) -> Connection | None:
         """Returns an idle connection; None if there is none."""
         idle = self._idle.get(origin)
-        oldest = asyncio.get_running_loop().time() - IDLE_SECONDS
+        oldest = time.monotonic() - IDLE_SECONDS
         while idle:
             connection = idle.pop()
             if connection.is_usable and connection.idle_since > oldest:
@@ -147,7 +148,7 @@ class Connections:
     def _sweep(self) -> None:
         """Closes those that were idle for too long."""
         loop = asyncio.get_running_loop()
-        self._sweeping, oldest = None, loop.time() - IDLE_SECONDS
+        self._sweeping, oldest = None, time.monotonic() - IDLE_SECONDS
         for origin, idle in list(self._idle.items()):
             kept = []
             for each in idle:

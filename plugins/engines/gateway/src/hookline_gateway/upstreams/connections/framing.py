@@ -81,6 +81,12 @@ class Chunked:
 
     def feed(self, data: bytes) -> bytes:
         """Returns the content of what has come."""
+        is_between = not (self._left or self._has_break or self._is_trailer)
+        if is_between and not self._open and (size := _SIZE.match(data)) is not None:
+            # Most often it is one chunk, and all of it.
+            at, num_bytes = size.end(), int(size[1], 16)
+            if num_bytes and len(data) == at + num_bytes + 2 and data.endswith(_BREAK):
+                return data[at:-2]
         if self._open:
             data, self._open = self._open + data, b""
         pieces, at = list[bytes](), 0
