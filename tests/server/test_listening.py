@@ -1,8 +1,10 @@
 """The listening socket."""
 
+import logging
 import socket
 
 import pytest
+from aiohttp import ClientSession, web
 
 from hookline.config.readers import read_size
 from hookline_metrics.front_end_parts import ServerAddress
@@ -15,6 +17,7 @@ from hookline_server.listening import (
     server_address,
     url,
 )
+from hookline_server.sites import sites
 
 
 @pytest.mark.parametrize(
@@ -106,6 +109,23 @@ def test_both_families_are_served(hosts: tuple[str, ...]) -> None:
         with socket.create_connection((address, port)) as connected:
             assert connected.getpeername()[1] == port
     found.close()
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+async def test_addresses_of_ipv4_are_logged_as_such(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """
+    Also on a socket of both families, whose system writes them as those of IPv6.
+    """
+    caplog.set_level(logging.INFO, logger="aiohttp.access")
+    bound = Bound(listen_on(("::",), 0))
+    root = f"http://127.0.0.1:{bound_port(bound.sockets[0])}"
+    async with sites([(web.Application(), bound)]), ClientSession(root) as session:
+        for _ in range(2):  # a request has its line before the next
+            await (await session.get("/nothing")).read()
+
+    assert {getattr(each, "client", "") for each in caplog.records} == {"127.0.0.1"}
 
 
 def test_one_bad_address_closes_all() -> None:

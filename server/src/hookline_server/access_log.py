@@ -11,6 +11,9 @@ from hookline_server.logs.config_file import LogSettings
 from hookline_server.logs.set_up import ACCESS_LOGGER
 from hookline_server.request_identity import identity_of
 
+MAPPED = "::ffff:"
+"""What stands before an address of IPv4 on a socket of IPv6."""
+
 QUIET_PATHS = ("/metrics", "/health", "/live", "/ready", "/ping")
 
 
@@ -38,6 +41,12 @@ def _path(arguments: object) -> object:
     return arguments[1] if isinstance(arguments, tuple) else None
 
 
+def _client(request: web.BaseRequest) -> str | None:
+    """Returns the client's address; that of IPv4 on a socket for both is one, too."""
+    remote = request.remote
+    return remote and remote.removeprefix(MAPPED)
+
+
 class QuietAccessLogger(AbstractAccessLogger):
     """Logs requests, but no probes and scrapes."""
 
@@ -60,5 +69,5 @@ class QuietAccessLogger(AbstractAccessLogger):
             request.method,
             request.rel_url.raw_path,
             response.status,
-            extra={"client": request.remote, "seconds": round(time, 4), **fields},
+            extra={"client": _client(request), "seconds": round(time, 4), **fields},
         )

@@ -52,7 +52,10 @@ def complaint(context: ssl.SSLContext, certfile: str) -> str | None:
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    client.load_verify_locations(certfile)
+    try:
+        client.load_verify_locations(certfile)
+    except OSError:  # it has just been replaced
+        return None
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = client.wrap_bio(to_client, to_server)
     theirs = context.wrap_bio(to_server, to_client, server_side=True)
@@ -88,14 +91,11 @@ def _load_certificate(context: ssl.SSLContext, settings: TlsSettings) -> None:
     try:
         # Without a password OpenSSL would ask for one at the terminal.
         context.load_cert_chain(certfile, keyfile, password="")
-    except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
-            text = f"the key in {file} does not belong to the certificate in {certfile}"
-            raise ConfigError(flag, text) from error
-        text = f"{certfile} and {file} cannot be used: {_reason(error)}"
-        raise ConfigError(flag, text) from error
     except OSError as error:
-        raise ConfigError(flag, f"cannot read {file}: {error.strerror}") from error
+        text = f"{certfile} and {file} cannot be used: {_reason(error)}"
+        if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+            text = f"the key in {file} does not belong to the certificate in {certfile}"
+        raise ConfigError(flag, text) from error
 
 
 def _load_authorities(context: ssl.SSLContext, file: str) -> None:
@@ -103,7 +103,7 @@ def _load_authorities(context: ssl.SSLContext, file: str) -> None:
         raise ConfigError("ssl-ca-certs", f"{file} has no certificate in PEM form")
     try:
         context.load_verify_locations(file)
-    except ssl.SSLError as error:
+    except OSError as error:  # `ssl.SSLError` is one
         text = f"{file} cannot be used: {_reason(error)}"
         raise ConfigError("ssl-ca-certs", text) from error
 
@@ -116,6 +116,8 @@ def _text(flag: str, file: str) -> str:
         raise ConfigError(flag, f"cannot read {file}: {error.strerror}") from error
 
 
-def _reason(error: ssl.SSLError) -> str:
+def _reason(error: OSError) -> str:
+    if not isinstance(error, ssl.SSLError):
+        return error.strerror or str(error)
     reason: str | None = error.reason
     return reason.replace("_", " ").lower() if reason else "it is malformed"

@@ -6,6 +6,7 @@ import socket
 import ssl
 from contextlib import suppress
 
+from hookline_server.access_log import MAPPED
 from hookline_server.api_error import ApiError
 from hookline_server.connections.connection import LINGER_SECONDS, Connection
 from hookline_server.connections.limits import ConnectionLimits
@@ -94,7 +95,7 @@ def _peer(accepted: socket.socket) -> str:
         name = accepted.getpeername()
     except OSError:  # it has left already
         name = None
-    return str(name[0]) if isinstance(name, tuple) else "a client"
+    return str(name[0]).removeprefix(MAPPED) if isinstance(name, tuple) else "a client"
 
 
 def _reason(error: ssl.SSLError) -> str:

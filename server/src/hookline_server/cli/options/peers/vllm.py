@@ -184,7 +184,6 @@ OTHERWISE: Mapping[str, str] = {
     ),
     "one server serves one model": "task",
     "use --speculative-config": "speculative-model",
-    "metrics count what runs and waits; leave it out": "enable-server-load-tracking",
     "the template gets content as it takes it; leave it out": (
         "chat-template-content-format"
     ),
@@ -206,6 +205,7 @@ SETTLED: Mapping[str, str] = {
     "enable-offline-docs": "",
     "enable-prompt-tokens-details": "",
     "enable-request-id-headers": "",
+    "enable-server-load-tracking": "",
     "exclude-tools-when-tool-choice-none": "",
     "expert-placement-strategy": "linear",
     "kv-offloading-backend": "native",
