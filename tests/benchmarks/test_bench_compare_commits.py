@@ -19,7 +19,7 @@ from bench_compare import (
     verdict,
 )
 
-from hookline_bench.command import BENCHMARKS
+from hookline_bench import BENCHMARKS
 from hookline_bench.comparison.read_result import LISTS
 from hookline_testing.essential import essential
 

@@ -25,12 +25,16 @@ WIDE = "0.0.0.0"  # noqa: S104 - nothing listens on it here
 
 
 def settings(
-    *, host: str = "127.0.0.1", api_key: str | None = None, **pages: tuple[str, ...]
+    *,
+    host: str = "127.0.0.1",
+    api_key: str | None = None,
+    allowed_origins: tuple[str, ...] = (),
+    allowed_hosts: tuple[str, ...] = (),
 ) -> ServerSettings:
     return ServerSettings(
         host=(host,),
         api_key=api_key,
-        cors=CorsSettings(**pages),
+        cors=CorsSettings(allowed_origins=allowed_origins, allowed_hosts=allowed_hosts),
         enable_sleep_mode=True,
         enable_reset_prefix_cache=True,
     )

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import BaseTestServer, TestServer
 
-from hookline_bench.command import BENCHMARKS
+from hookline_bench import BENCHMARKS
 from hookline_bench.compare import CompareSettings
 from hookline_bench.latency import LatencySettings
 from hookline_bench.serve import divided, joined_objectives

@@ -93,8 +93,8 @@ def _own(argument: str, option: Option, words: _Words) -> list[str]:
     if flag in SEVERAL and words.has_model and not equals:
         while (more := words.next_value()) is not None:
             texts.append(more)
-    words = [_word(option, each) for each in texts]
-    return [f"{flag}={each}" for each in words if each is not None]
+    own = [_word(option, each) for each in texts]
+    return [f"{flag}={each}" for each in own if each is not None]
 
 
 def _word(option: Option, text: str) -> str | None:
