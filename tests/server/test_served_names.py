@@ -15,7 +15,7 @@ OPTIONS = [*server_options(), *engine_options()]
 def test_the_first_name_is_the_engines_and_the_others_the_servers() -> None:
     """Several words after the flag, the flag repeated, and a model after one name."""
     for argv in (
-        ["demo", "--served-model-name", "a", "b", "c", "--port", "1"],
+        ["--port=1", "demo", "--served-model-name", "a", "b", "c", "--seed", "1"],
         ["--served-model-name=a", "--served-model-name=b", "--served-model-name=c"],
     ):
         read = read_arguments(

@@ -22,6 +22,7 @@ from hookline_server.cli.options.renamed import (
     own_word,
 )
 
+_WHOLE = re.compile(r"--[^=]+=")
 _OPTION = re.compile(r"--|-[A-Za-z]")
 
 
@@ -62,10 +63,10 @@ class _Words:
         self._rest = list(reversed(argv))
         # vLLM's options of several words take all that follow, so that its users write
         # the model in front, or with a flag.
-        self.has_model = any(
-            word.partition("=")[0] in ("--model", "--model-path")
-            or (place == 0 and not word.startswith("-"))
-            for place, word in enumerate(argv)
+        # Options with = may stand before it: keys of the environment do.
+        first = next((word for word in argv if not _WHOLE.match(word)), "-")
+        self.has_model = not first.startswith("-") or any(
+            word.partition("=")[0] in ("--model", "--model-path") for word in argv
         )
 
     def next(self) -> str | None:
