@@ -298,7 +298,21 @@ def test_tokens_are_those_of_transformers(
     name: str, kind: Kind, tmp_path: Path
 ) -> None:
     """The engine's greedy tokens are those of `transformers`, with kernels."""
-    file = GgufFile(tmp_path, FAMILIES[name](), kind)
+    expect_equal_tokens(GgufFile(tmp_path, FAMILIES[name](), kind))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [Kind.Q4_1, Kind.Q5_0, Kind.Q5_1, Kind.Q4_K, Kind.Q5_K, Kind.Q6_K, Kind.BF16],
+    ids=lambda kind: kind.name,
+)
+def test_formats_with_offsets_give_the_same_tokens(kind: Kind, tmp_path: Path) -> None:
+    """Kernels add the offsets of groups, and take groups of 32 with 8 bits."""
+    expect_equal_tokens(GgufFile(tmp_path, LlamaConfig(**LARGE), kind))
+
+
+def expect_equal_tokens(file: GgufFile) -> None:
     llm = LLM(str(file.write()), dtype="float32", num_kv_blocks=64)
 
     [output] = llm.generate(

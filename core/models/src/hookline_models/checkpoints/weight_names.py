@@ -20,8 +20,9 @@ _ORIGINAL = "consolidated"
 """Files with these names repeat the weights, with the names of Mistral's own format."""
 _ORIGINAL_TENSOR = "tok_embeddings.weight"
 _ADAPTER = "adapter_model"
+_GGUF = ".gguf"
 _OTHER_FORMATS = {
-    *(".bin", ".ckpt", ".gguf", ".h5", ".msgpack", ".npz", ".onnx", ".pt", ".pth"),
+    *(".bin", ".ckpt", _GGUF, ".h5", ".msgpack", ".npz", ".onnx", ".pt", ".pth"),
 }
 _UNFINISHED = {".aria2", ".crdownload", ".download", ".incomplete", ".part", ".partial"}
 _MOST_NAMES = 3
@@ -200,10 +201,10 @@ def _nothing(folder: Path, present: Sequence[str]) -> str:
         return f"a download has not finished ({_listed(unfinished)}); {wanted}"
     others = [name for name in names if Path(name).suffix in _OTHER_FORMATS]
     if others:
-        return (
-            f"it has no safetensors file, but {_listed(others)}; {wanted}: load it "
-            "with its own library, and save it with transformers' save_pretrained"
-        )
+        how = "load it with its own library, and save it with save_pretrained"
+        if all(name.endswith(_GGUF) for name in others):
+            how = f"name the {_GGUF} file itself, which hookline-gguf reads"
+        return f"it has no safetensors file, but {_listed(others)}; {wanted}: {how}"
     below = sorted(each.parent.name for each in folder.glob("*/*.safetensors"))
     if below:
         return f"it has no safetensors file, only its folder {below[0]}; {wanted}"

@@ -18,10 +18,11 @@ Value = int | float | bool | str | list["Value"]
 MAGIC: Final = b"GGUF"
 _VERSIONS = (2, 3)
 _SWAPPED = tuple(each << 24 for each in _VERSIONS)
-_MOST_HEADER = 256 << 20
+_MOST_HEADER = 64 << 20
 _MOST_KEYS = 1 << 16
 _MOST_TENSORS = 1 << 16
 _MOST_ELEMENTS = 1 << 22
+"""Of all arrays together."""
 _MOST_NAME = 1 << 16
 _MOST_DIMENSIONS = 4
 _MOST_NUMBERS = 1 << 40
@@ -101,6 +102,7 @@ class _Reader:
         self._path, self._content, self._size = path, content, size
         self._end = min(size, _MOST_HEADER)
         self._at = len(MAGIC)
+        self._elements = 0
 
     def header(self) -> Header:
         version = int(self._number("<I"))
@@ -190,7 +192,8 @@ class _Reader:
             read, least = (lambda: self._number(form)), struct.calcsize(form)
         else:
             raise self._error(f"has an array of the unknown type {code}")
-        if count > _MOST_ELEMENTS or count * least > self._end - self._at:
+        self._elements += count
+        if self._elements > _MOST_ELEMENTS or count * least > self._end - self._at:
             raise self._error(f"is cut off or damaged: an array has {count} elements")
         return [read() for _ in range(count)]
 

@@ -23,7 +23,7 @@ from hookline_gguf.packing import GROUP, packed
 from hookline_kernels import KernelError
 from hookline_kernels.quantized_weight import QuantizedWeight, pack
 from hookline_models.checkpoints.cut import Cut
-from hookline_models.quantization import ReadTensor, StoredTensor, StoredWeights
+from hookline_models.quantization import StoredTensor, StoredWeights
 from hookline_quantized.joining import quantized_linear
 from hookline_quantized.reading import Placeholder
 from hookline_quantized.replacing import quantize
@@ -109,9 +109,9 @@ class GgufMethod:
 
     def read(
         self, weights: StoredWeights, dtype: torch.dtype
-    ) -> Mapping[str, ReadTensor]:
+    ) -> Mapping[str, StoredTensor]:
         self._dtype = dtype
-        tensors: dict[str, ReadTensor] = {}
+        tensors: dict[str, StoredTensor] = {}
         for name, own in weights.own.items():
             prefix, _, last = name.rpartition(".")
             if not last.startswith(MARK):

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -21,6 +22,9 @@ from hookline_host.cache_folders import KeptCache, keep_cache
 
 NOTE: Final = "gguf.json"
 _CACHE = "gguf"
+_NEW = ".new-"
+_MOST_SECONDS = 3600.0
+"""Older ones were left by processes that were killed."""
 _VERSION = "1"
 """Of what a folder contains; another one is written anew."""
 
@@ -94,7 +98,7 @@ def _files(paths: Sequence[Path], has_tokenizer: bool) -> dict[str, str]:
 
 def _write(target: Path, files: dict[str, str], stamps: list[list[object]]) -> None:
     """Writes a folder that others see when it is whole."""
-    temporary = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=_NEW, dir=target.parent))
     try:
         for name, text in {**files, NOTE: json.dumps({"files": stamps})}.items():
             path = temporary / name
@@ -116,9 +120,17 @@ def _remove_stale(cache: Path) -> None:
             stamps = json.loads((each / NOTE).read_text("utf-8"))["files"]
             is_stale = not all(map(_is_fresh, stamps))
         except (OSError, ValueError, LookupError, TypeError):
-            is_stale = not each.name.startswith(".new-")
+            is_stale = not _is_being_written(each)
         if is_stale:
             shutil.rmtree(each, ignore_errors=True)
+
+
+def _is_being_written(folder: Path) -> bool:
+    """Whether a process that still runs may be writing a folder."""
+    with suppress(OSError):
+        age = time.time() - folder.stat().st_mtime
+        return folder.name.startswith(_NEW) and age < _MOST_SECONDS
+    return True
 
 
 def _stamp(path: Path) -> list[object]:
