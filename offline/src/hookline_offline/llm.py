@@ -42,6 +42,7 @@ from hookline_offline.prompts import (
     per_prompt,
 )
 from hookline_offline.recording import load_recorder
+from hookline_offline.vllm_arguments import from_vllm
 
 _WAIT_SECONDS = 1.0
 R = TypeVar("R")
@@ -66,14 +67,14 @@ class LLM:
             collect_metrics: Whether to collect the metrics for `get_metrics`.
             **options: Any option of `hookline serve`, with underscores, such as
                 `dtype="float32"`, `max_model_len=512` or
-                `speculative_config={"method": "ngram"}`.
+                `speculative_config={"method": "ngram"}`; also by vLLM's names.
 
         Raises:
             ConfigError: An option is unknown or its value is invalid.
             ModelLoadError: The model cannot be loaded or is not supported.
             RegistryError: A plugin is unknown or broken.
         """
-        config = EngineConfig.from_options(model=model, **options)
+        config = EngineConfig.from_options(model=model, **from_vllm(options))
         self._start(config, collect_metrics=collect_metrics)
 
     @classmethod
