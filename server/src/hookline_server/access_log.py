@@ -41,12 +41,6 @@ def _path(arguments: object) -> object:
     return arguments[1] if isinstance(arguments, tuple) else None
 
 
-def _client(request: web.BaseRequest) -> str | None:
-    """Returns the client's address; that of IPv4 on a socket for both is one, too."""
-    remote = request.remote
-    return remote and remote.removeprefix(MAPPED)
-
-
 class QuietAccessLogger(AbstractAccessLogger):
     """Logs requests, but no probes and scrapes."""
 
@@ -64,10 +58,11 @@ class QuietAccessLogger(AbstractAccessLogger):
         fields = {}
         if isinstance(request, web.Request):
             fields = identity_of(request).log_fields
+        client = (remote := request.remote) and remote.removeprefix(MAPPED)
         self.logger.info(
             "%s %s %d",
             request.method,
             request.rel_url.raw_path,
             response.status,
-            extra={"client": _client(request), "seconds": round(time, 4), **fields},
+            extra={"client": client, "seconds": round(time, 4), **fields},
         )
