@@ -138,6 +138,7 @@ class Scheduler:
     max_num_running_reqs: int = 8
     max_num_scheduled_tokens: int = 64
     pause_state: PauseState = PauseState.UNPAUSED
+    vllm_config: object = None
 
     def __post_init__(self) -> None:
         pool = SimpleNamespace(
@@ -190,6 +191,8 @@ class Scheduler:
             scheduled_cached_reqs=cached,
             scheduled_spec_decode_tokens=dict.fromkeys(old, self.drafts),
         )
+
+    def get_grammar_bitmask(self, plan: object) -> None: ...
 
     def update_from_output(self, plan: Any, result: object) -> Any:
         del result
@@ -257,6 +260,7 @@ class EngineCore:
 
     def step_fn(self) -> tuple[Any, bool]:
         plan = self.scheduler.schedule()
+        self.scheduler.get_grammar_bitmask(plan)
         return self.scheduler.update_from_output(plan, None), True
 
     def post_step(self, is_executed: bool) -> None:

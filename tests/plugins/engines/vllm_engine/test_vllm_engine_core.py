@@ -353,6 +353,41 @@ def test_a_deeper_sleep_and_one_without_vllms_mode_are_refused(driven: Driven) -
     assert "wake it up first" in str(deeper.error)
 
 
+class HeardTap:
+    """A tap that knows which of its methods were called."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: self.calls.append(name)
+
+
+@pytest.mark.parametrize("backend", ["mp", "uni"])
+def test_taps_are_told_while_workers_compute(backend: str) -> None:
+    """A plan at once if there are none; the end of a step when there is time."""
+    core, tap = EngineCore(), HeardTap()
+    parallel = SimpleNamespace(distributed_executor_backend=backend)
+    core.scheduler.vllm_config = SimpleNamespace(parallel_config=parallel)
+    seen: list[list[str]] = []
+    begin = core.scheduler.get_grammar_bitmask
+
+    def computing(plan: object) -> None:
+        seen.append(list(tap.calls))
+        begin(plan)
+
+    core.scheduler.get_grammar_bitmask = computing  # type: ignore[method-assign]
+    engine = VllmEngine(core, FACTS, EngineConfig(), BINDING, tap=tap)
+    commands = deque([add(1, SamplingParams(max_tokens=1))])
+    engine.run_once(lambda _: commands.popleft() if commands else None, 0.0)
+    seen.append(list(tap.calls))
+    engine.run_once(lambda _: None, 0.0)
+
+    told = ["command", "planned"]
+    assert seen == [told if backend == "uni" else [], told]
+    assert tap.calls == ["command", "planned", "computed", "output"]
+
+
 def embedded(name: str) -> EngineCoreOutput:
     vector = torch.tensor([0.6, 0.8])
     return EngineCoreOutput(name, [], finish_reason="stop", pooling_output=vector)

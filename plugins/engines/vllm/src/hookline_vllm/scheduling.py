@@ -132,7 +132,7 @@ class Guarded:
             self._teller = made
         self._late: list[tuple[str, tuple[Any, ...]]] = []
         # Where workers are no processes, they have computed before there is time.
-        self._has_workers = _has_workers(scheduler)
+        self._has_workers = has_workers(scheduler)
 
     def tell(self, what: str, *told: Any) -> None:
         """Tells it at once, after all that is late."""
@@ -177,6 +177,8 @@ class Guarded:
         complain(f"steps ({what})", failure)
 
 
-def _has_workers(scheduler: Any) -> bool:
-    parallel = getattr(scheduler.vllm_config, "parallel_config", None)
+def has_workers(scheduler: Any) -> bool:
+    """Returns whether vLLM's workers are processes of their own."""
+    config = getattr(scheduler, "vllm_config", None)
+    parallel = getattr(config, "parallel_config", None)
     return getattr(parallel, "distributed_executor_backend", None) in ("mp", "ray")

@@ -3,6 +3,7 @@
 import heapq
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -121,6 +122,7 @@ class VllmEngine:
         if self.has_work:
             self._step()
         elif not (self._told.has_news or self._replies):
+            self._told.catch_up()
             wait = max(0.0, min(timeout_seconds, self._seconds_to_next()))
             if (command := receive(wait)) is not None:
                 self._take(command)
@@ -138,8 +140,8 @@ class VllmEngine:
     # -- commands ------------------------------------------------------------------
 
     def _take(self, command: Command) -> None:
-        if self._told.tap is not None:
-            self._told.tap.command(self._clock.now(), command)
+        at = self._clock.now()
+        self._told.tell_late(lambda tap: tap.command(at, command))
         if isinstance(command, Add):
             for request in (command.request, *command.siblings()):
                 self._add(request)
@@ -251,7 +253,8 @@ class VllmEngine:
         """Adds the tokens of a step to what the scheduler has told of it."""
         if (found := told.scheduler_stats) is not None:
             self._count_lookups(found.prefix_cache_stats)
-        made = map(self._new_tokens, told.outputs)
+        now = self._clock.now()
+        made = [self._new_tokens(each, now) for each in told.outputs]
         tokens = [each for each in made if each is not None]
         outputs = self._told.outputs
         pooled = {
@@ -281,7 +284,7 @@ class VllmEngine:
             record = replace(record, verified=VerifiedDrafts.of(verified))
             outputs[-1] = replace(outputs[-1], record=record)
 
-    def _new_tokens(self, output: Any) -> NewTokens | None:
+    def _new_tokens(self, output: Any, now: int) -> NewTokens | None:
         number, new = int(output.request_id), output.new_token_ids
         params = self._open.get(number)
         if params is None or not new:
@@ -289,7 +292,7 @@ class VllmEngine:
         drafts = self._told.drafts.get(number, 0)
         return NewTokens(
             number,
-            self._clock.now(),
+            now,
             new,
             logprobs_of(output.new_logprobs, params),
             prompt_logprobs_of(output.new_prompt_logprobs_tensors, params),
@@ -322,8 +325,7 @@ class VllmEngine:
         for output in outputs:
             for event in output.events.finished:
                 self._open.pop(event.request_id, None)
-            if told.tap is not None:
-                told.tap.output(now, output)
+            told.tell_late(partial(_tell_output, at=now, output=output))
         replies, self._replies = self._replies, []
         return [*outputs, *replies]
 
@@ -366,3 +368,7 @@ class VllmEngine:
         if self._deadlines:
             due = min(due, self._deadlines[0][0])
         return (due - self._clock.now()) / NANOSECONDS
+
+
+def _tell_output(tap: Tap, *, at: int, output: StepOutput) -> None:
+    tap.output(at, output)

@@ -13,7 +13,11 @@ from hookline.finish_cause import FinishCause
 from hookline.stats.step_work import Obstacle
 from hookline.step import StepPlan, StepResult
 from hookline_vllm.notices import now
+from hookline_vllm.scheduling import has_workers
 from hookline_vllm.steps import StepTeller, _Known
+
+MOST_LATE = 64
+"""Calls of taps that may wait; usual are four a step."""
 
 
 class OwnSteps(StepTeller):
@@ -27,6 +31,9 @@ class OwnSteps(StepTeller):
 
 class Told:
     """A `Tap` that keeps what the teller tells until it is complete.
+
+    The installed taps are told late: while vLLM's workers compute, or when it has
+    nothing to do.
 
     Attributes:
         outputs: Outputs that have not been taken, in order.
@@ -43,6 +50,7 @@ class Told:
         self.drafts: dict[int, int] = {}
         self.is_updating = False
         self._queued: list[Queued] = []
+        self._late: list[Callable[[Tap], None]] = []
 
     def queued(self, request_id: int, prompt_tokens: int) -> None:
         """Notes a request, which comes with the next output."""
@@ -63,9 +71,22 @@ class Told:
     def command(self, at: int, command: Command) -> None:
         """Nothing: the engine passes its commands on itself."""
 
-    def planned(self, at: int, plan: StepPlan) -> None:
+    def tell_late(self, tell: Callable[[Tap], None]) -> None:
+        """Has the installed taps told when there is time."""
         if self.tap is not None:
-            self.tap.planned(at, plan)
+            self._late.append(tell)
+            if len(self._late) >= MOST_LATE:
+                self.catch_up()
+
+    def catch_up(self) -> None:
+        """Tells them all that is late."""
+        if self.tap is not None and self._late:
+            late, self._late = self._late, []
+            for tell in late:
+                tell(self.tap)
+
+    def planned(self, at: int, plan: StepPlan) -> None:
+        self.tell_late(lambda tap: tap.planned(at, plan))
 
     def blocked(self, at: int, obstacle: Obstacle) -> None:
         """Nothing: plans have their obstacle."""
@@ -74,8 +95,7 @@ class Told:
         """Nothing: vLLM tells of no gate."""
 
     def computed(self, at: int, plan: StepPlan, result: StepResult) -> None:
-        if self.tap is not None:
-            self.tap.computed(at, plan, result)
+        self.tell_late(lambda tap: tap.computed(at, plan, result))
 
     def output(self, at: int, message: EngineMessage) -> None:  # noqa: ARG002
         assert isinstance(message, StepOutput)
@@ -86,24 +106,14 @@ class Told:
         self.outputs.append(message)
 
     def close(self, error: BaseException | None) -> None:
+        self.catch_up()
         if self.tap is not None:
             self.tap.close(error)
 
 
 def follow(scheduler: Any, steps: StepTeller, told: Told) -> None:
     """Has a scheduler tell of what it does; only this one, and not its class."""
-
-    def around(name: str, tell: Callable[..., Callable[[Any], None]]) -> None:
-        inner = getattr(scheduler, name)
-
-        @wraps(inner)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            tell_result = tell(*args)
-            result = inner(*args, **kwargs)
-            tell_result(result)
-            return result
-
-        setattr(scheduler, name, call)
+    is_alone = not has_workers(scheduler)
 
     def adding(request: Any) -> Callable[[Any], None]:
         return lambda _: steps.added(request)
@@ -111,7 +121,13 @@ def follow(scheduler: Any, steps: StepTeller, told: Told) -> None:
     def scheduling(*_: Any) -> Callable[[Any], None]:
         started_at = now()
         steps.planning()
-        return lambda plan: steps.planned(started_at, plan, now())
+
+        def scheduled(plan: Any) -> None:
+            steps.planned(started_at, plan, now())
+            if is_alone:  # what it waits for is computed in this thread
+                told.catch_up()
+
+        return scheduled
 
     def updating(plan: Any, *_: Any) -> Callable[[Mapping[Any, Any]], None]:
         executed_at, drafts = now(), plan.scheduled_spec_decode_tokens
@@ -132,11 +148,31 @@ def follow(scheduler: Any, steps: StepTeller, told: Told) -> None:
         computed = request.num_computed_tokens
         return lambda _: steps.preempted(request, timestamp, computed)
 
-    around("add_request", adding)
-    around("schedule", scheduling)
-    around("update_from_output", updating)
-    around("_preempt_request", preempting)
-    around("finish_requests", finishing)
+    def computing(*_: Any) -> Callable[[Any], None]:
+        # Asked for once the workers have the plan.
+        return lambda _: told.catch_up()
+
+    _around(scheduler, "get_grammar_bitmask", computing)
+    _around(scheduler, "add_request", adding)
+    _around(scheduler, "schedule", scheduling)
+    _around(scheduler, "update_from_output", updating)
+    _around(scheduler, "_preempt_request", preempting)
+    _around(scheduler, "finish_requests", finishing)
+
+
+def _around(
+    scheduler: Any, name: str, tell: Callable[..., Callable[[Any], None]]
+) -> None:
+    inner = getattr(scheduler, name)
+
+    @wraps(inner)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tell_result = tell(*args)
+        result = inner(*args, **kwargs)
+        tell_result(result)
+        return result
+
+    setattr(scheduler, name, call)
 
 
 def no_events() -> StepEvents:
