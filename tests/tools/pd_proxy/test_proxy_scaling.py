@@ -41,9 +41,9 @@ def test_signals_of_each_instance_are_on_the_page() -> None:
     """What it said last, and for how long the proxy's requests have been there."""
     clock = Clock()
     instance = Instance(Role.PREFILL, "http://p:1", clock=clock)
-    instance.begin()
+    instance.add_request()
     clock.now += 2
-    instance.begin()
+    instance.add_request()
     clock.now += 3
     instance.record_load(read_load(PAGE + SATURATIONS))
 

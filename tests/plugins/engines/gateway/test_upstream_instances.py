@@ -155,25 +155,25 @@ def test_name_is_the_url_without_its_scheme() -> None:
 def test_own_requests_are_counted_between_polls() -> None:
     """They are added to and subtracted from the reported load."""
     instance = made()
-    instance.begin()
-    instance.begin()
+    instance.add_request()
+    instance.add_request()
     instance.record_load(Load(5, 0.5))
-    instance.begin()
+    instance.add_request()
     assert instance.requests == 6
-    instance.end()
+    instance.drop_request()
     assert instance.requests == 5
-    instance.end()
-    instance.end()
+    instance.drop_request()
+    instance.drop_request()
     assert instance.requests == 3
 
 
 def test_instance_has_at_least_what_the_route_gave_it() -> None:
     """Even if it reported less: its page can be outdated."""
     instance = made()
-    instance.begin()
+    instance.add_request()
     assert instance.requests == 1
     instance.record_load(Load(0, 0.0))
-    instance.begin()
+    instance.add_request()
     assert instance.requests == 2
 
 

@@ -186,15 +186,15 @@ class Asking:
 
     async def __aenter__(self) -> Answer:
         instance = self._instance
-        instance.begin()
+        instance.add_request()
         try:
             answer = await self._first_bytes()
         except UPSTREAM_ERRORS as error:
-            instance.end()
+            instance.drop_request()
             _note_failure(instance, error)
             raise UnreachableError(instance, error) from error
         except BaseException:
-            instance.end()
+            instance.drop_request()
             raise
         self._connection = answer.connection
         _note(instance, answer.head.status)
@@ -203,7 +203,7 @@ class Asking:
     async def __aexit__(self, *_: object) -> None:
         assert self._connection is not None
         self._connections.give_back(self._origin, self._connection)
-        self._instance.end()
+        self._instance.drop_request()
 
     async def _first_bytes(self) -> Answer:
         origin = self._origin

@@ -95,11 +95,11 @@ class Instance:
         """Time that the proxy's requests have been there, in sum."""
         return self._busy_seconds + self.in_flight * (self._clock() - self._changed_at)
 
-    def begin(self) -> None:
-        """Counts one more request as in flight, until `end`."""
+    def add_request(self) -> None:
+        """Counts one more request as in flight."""
         self._change(1)
 
-    def end(self) -> None:
+    def drop_request(self) -> None:
         """Counts one request less as in flight."""
         self._change(-1)
 

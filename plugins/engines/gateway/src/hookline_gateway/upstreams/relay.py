@@ -143,14 +143,14 @@ class Relay:
                 attempts.asked(instance)
                 self.instance = instance
 
-        def begin(head: Head, first: bytes) -> Take | None:
+        def pass_first(head: Head, first: bytes) -> Take | None:
             may_retry = head.status in RETRIED_STATUSES and len(tried) <= most
             if may_retry and attempts.pool.has_other(tried):
                 return None
-            return self._begin(head, first)
+            return self._pass_first(head, first)
 
         try:
-            asking = upstream.ask(instance, message, sent=sent, begin=begin)
+            asking = upstream.ask(instance, message, sent=sent, begin=pass_first)
             async with asking as answer:
                 take, response = self._take, self.response
                 if take is None or response is None:
@@ -161,7 +161,7 @@ class Relay:
         finally:
             sent()  # though it could not be connected
 
-    def _begin(self, head: Head, first: bytes) -> Take:
+    def _pass_first(self, head: Head, first: bytes) -> Take:
         """Passes on a response's first bytes; returns what passes on the others."""
         see = self._see_head(head)
         self.response = response = PassedResponse(self._request, head)
