@@ -198,7 +198,7 @@ class GgufFile:
 
 def add_byte_tokens(writer: gguf.GGUFWriter, count: int) -> None:
     """Adds a tokenizer of single bytes, and tokens that are unused."""
-    from hookline.tokenizer import byte_level_alphabet  # noqa: PLC0415 - it is slow
+    from hookline_processes.tokenizer_texts import byte_level_alphabet  # noqa: PLC0415
 
     bytes_ = {value: text for text, value in byte_level_alphabet().items()}
     texts = [bytes_[each] for each in range(256)]
