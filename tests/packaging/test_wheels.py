@@ -196,7 +196,7 @@ def test_hookline_brings_what_make_installs() -> None:
     assert everything.extras == extras.keys() - {"all"}
     assert made - brought - by_extras == set()
     assert brought - made == set()
-    assert (by_extras - {"hookline"}) - DISTRIBUTIONS.keys() <= {"hookline-gguf"}
+    assert by_extras - DISTRIBUTIONS.keys() == set()
 
 
 def test_versions_are_set_in_one_go(tmp_path: Path) -> None:
