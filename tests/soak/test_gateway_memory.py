@@ -136,7 +136,9 @@ Soaked = tuple[MemoryCurve, Crowd, list[float]]
 async def soak(log: Path, seconds: float) -> Soaked:
     """Streams through a gateway; returns what it took, and what it has counted."""
     curve, loop = MemoryCurve(), asyncio.get_running_loop()
-    upstream = await loop.create_server(lambda: Upstream(PACE), "127.0.0.1", 0)
+    upstream = await loop.create_server(
+        lambda: Upstream(PACE), "127.0.0.1", 0, backlog=2048
+    )
     port = upstream.sockets[0].getsockname()[1]
     with gateway(f"http://127.0.0.1:{port}", log) as server:
         crowd = Crowd(server.port)
@@ -173,6 +175,8 @@ def test_memory_is_level_and_numbers_are_true(
     """
     minutes = float(request.config.getoption("--soak-minutes", 30.0))
     csv = request.config.getoption("--soak-csv", None)
+    least = 2 * SETTLED_SECONDS / 60
+    assert minutes > least, f"the soak takes more than {least:g} minutes"
 
     curve, crowd, counted = asyncio.run(soak(tmp_path / "log", minutes * 60))
 
@@ -183,5 +187,8 @@ def test_memory_is_level_and_numbers_are_true(
         Path(csv).write_text(curve.csv(), "utf-8")
     assert crowd.errors == []
     ended, left = crowd.ended, crowd.left
-    assert counted == [ended + left, ended, left, ended * PACE.tokens]
+    *requests, tokens = counted
+    assert requests == [ended + left, ended, left]
+    # A client may leave when its answer was complete, and its usage known.
+    assert ended <= tokens / PACE.tokens <= ended + left
     assert slope < ALLOWED_MB_A_MINUTE
