@@ -31,7 +31,7 @@ ONE_CONNECTION_ENDS_OF = 10
 IDLE_SECONDS = 5.0
 """How long a client keeps a connection; a gateway closes it after longer."""
 SAMPLE_SECONDS = 10.0
-SETTLED_SECONDS = 120.0
+SETTLED_SECONDS = 300.0
 """Memory may still grow before."""
 ALLOWED_MB_A_MINUTE = 0.02
 """A leak of 12 bytes a request would show."""
