@@ -242,10 +242,10 @@ def test_endpoint_adds_otel_to_the_loggers(signal: str) -> None:
     """
     argv = [f"--otlp-{signal}-endpoint", "http://collector"]
 
-    assert loggers_in_use(argv, ("logging",)) == ("logging", "otel")
-    assert loggers_in_use([*argv, "--stat-logger=a"], ()) == ("a", "otel")
-    assert loggers_in_use([*argv, "--stat-logger=otel"], ()) == ("otel",)
-    assert loggers_in_use([*argv, "--stat-logger=none"], ("logging",)) == ("otel",)
+    assert loggers_in_use([argv], ("logging",)) == ("logging", "otel")
+    assert loggers_in_use([[*argv, "--stat-logger=a"]], ()) == ("a", "otel")
+    assert loggers_in_use([[*argv, "--stat-logger=otel"]], ()) == ("otel",)
+    assert loggers_in_use([[*argv, "--stat-logger=none"]], ("logging",)) == ("otel",)
 
 
 def test_endpoint_in_a_file_chooses_otel(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_endpoint_in_a_file_chooses_otel(tmp_path: Path) -> None:
     file = tmp_path / "serve.yaml"
     file.write_text("otlp_traces_endpoint: http://collector\n")
 
-    assert loggers_in_use(["--config", str(file)], ("a",)) == ("a", "otel")
+    assert loggers_in_use([["--config", str(file)]], ("a",)) == ("a", "otel")
 
 
 @pytest.mark.parametrize(
@@ -279,9 +279,9 @@ def test_named_loggers_are_added_unless_none_is_named(
     file = tmp_path / "serve.yaml"
     file.write_text(f"stat-logger: [{', '.join(argv)}]\n")
 
-    typed = loggers_in_use([f"--stat-logger={name}" for name in argv], defaults)
+    typed = loggers_in_use([[f"--stat-logger={name}" for name in argv]], defaults)
 
-    assert typed == loggers_in_use(["--config", str(file)], defaults) == in_use
+    assert typed == loggers_in_use([["--config", str(file)]], defaults) == in_use
 
 
 def test_typed_loggers_replace_those_of_a_file(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_typed_loggers_replace_those_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "serve.yaml"
     file.write_text("stat-logger: [none, request_log]\n")
 
-    typed = loggers_in_use([f"--config={file}", "--stat-logger=otel"], ("logging",))
+    typed = loggers_in_use([[f"--config={file}", "--stat-logger=otel"]], ("logging",))
 
     assert typed == ("logging", "otel")
 

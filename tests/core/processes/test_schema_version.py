@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {63: "f69190f1746820303c40561eed355a16bc32cf14b1b01d4fb032e27aafec153b"}
+DIGESTS = {65: "d9c10706935af224ca3274c2e96d6d274b4fdc17494ea8d4c54adbed0f5292ae"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

@@ -483,7 +483,7 @@ def test_every_benchmark_writes_its_result(
     Each benchmark has the option that writes its result to a file.
     """
     with pytest.raises(SystemExit):
-        main(["bench", name, "--help"])
+        main(["bench", name, "--help=all"])
 
     assert re.search(r"^  --output-json FILE", capsys.readouterr().out, re.MULTILINE)
 

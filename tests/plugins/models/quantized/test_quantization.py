@@ -172,7 +172,7 @@ def test_float16_checkpoint_computes_in_bfloat16(tmp_path: Path) -> None:
     [
         (
             {"quant_method": "bitsandbytes"},
-            "Hookline reads awq, compressed-tensors, fbgemm_fp8, fp8, gptq, modelopt",
+            "Hookline reads awq, compressed-tensors, fbgemm_fp8, fp8, gguf, gptq",
         ),
         ({"quant_method": "gptq", "bits": 3}, "have 3 bits; Hookline reads 4 and 8"),
         ({"quant_method": "awq", "bits": 4, "version": "gemv"}, "version 'gemv'"),
