@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hookline_server.cli.command import command_names
+
 ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "transformers", "tokenizers", "aiohttp", "zmq"}
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
@@ -22,6 +24,9 @@ LIGHT = (
 )
 """What processes import that compute nothing."""
 
+MOST_MODULES_OF_HELP = 55
+"""Of ours: the dispatcher, and a small module or two of each plugin."""
+
 
 @pytest.mark.parametrize("module", LIGHT)
 def test_import_is_light(module: str) -> None:
@@ -32,6 +37,22 @@ def test_import_is_light(module: str) -> None:
     result = subprocess.run(command, check=True, capture_output=True, text=True)
 
     assert HEAVY & set(result.stdout.split()) == set()
+
+
+def test_help_imports_no_package_of_a_command() -> None:
+    """`hookline --help` names all commands, and imports what describes them alone."""
+    code = (
+        "import sys; from hookline_server.cli import main; main(['--help']);"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code]
+
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+
+    ours = [each for each in result.stderr.split() if each.startswith("hookline")]
+    assert all(f"\n  {name:<12}" in result.stdout for name in command_names())
+    assert len(ours) <= MOST_MODULES_OF_HELP, ours
+    assert {*HEAVY, "msgspec", "numpy", "argparse"}.isdisjoint(result.stderr.split())
 
 
 def test_import_contracts_are_kept() -> None:

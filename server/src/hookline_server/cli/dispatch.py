@@ -15,7 +15,6 @@ from hookline_registry.spelling import unknown
 from hookline_server.cli.command import command_names, find_command
 from hookline_server.cli.engine_commands import with_engine
 from hookline_server.cli.errors import CommandFailedError, UsageError
-from hookline_server.cli.options.peers import COMMANDS
 from hookline_server.cli.options.plugins import HELP, without_plugin_options
 from hookline_server.cli.output import complain, say
 from hookline_server.cli.secrets import revealed
@@ -63,10 +62,16 @@ def _dispatch(argv: list[str]) -> int:
         return 0
     name, rest = with_engine(name, rest)
     if (command := find_command(name)) is None:
-        if (instead := COMMANDS.get(name)) is not None:
-            raise UsageError(f"{name} is not a command of Hookline: {instead}")
-        raise UsageError(unknown("command", name, command_names()))
+        raise _unknown(name)
     return command.run(rest)
+
+
+def _unknown(name: str) -> UsageError:
+    from hookline_server.cli.options.peers import COMMANDS  # noqa: PLC0415 - not before
+
+    if (instead := COMMANDS.get(name)) is not None:
+        return UsageError(f"{name} is not a command of Hookline: {instead}")
+    return UsageError(unknown("command", name, command_names()))
 
 
 def _failed(error: Exception, status: int) -> int:

@@ -1,20 +1,25 @@
 """Records what engines decide and compute: flight recorder, `--record`, readers."""
 
-from hookline_recording.reading import (
-    NewerRecordingError,
-    RecordingError,
-    read_header,
-    read_recording,
-    read_state,
-)
-from hookline_recording.recording import (
-    EngineState,
-    FrontEndTimes,
-    Gate,
-    RecordedRequest,
-    RecordedStep,
-    Recording,
-)
+from typing import TYPE_CHECKING
+
+from hookline.moved_modules import lazy_exports
+
+if TYPE_CHECKING:
+    from hookline_recording.reading import (
+        NewerRecordingError,
+        RecordingError,
+        read_header,
+        read_recording,
+        read_state,
+    )
+    from hookline_recording.recording import (
+        EngineState,
+        FrontEndTimes,
+        Gate,
+        RecordedRequest,
+        RecordedStep,
+        Recording,
+    )
 
 __all__ = [
     "EngineState",
@@ -29,3 +34,24 @@ __all__ = [
     "read_recording",
     "read_state",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "hookline_recording.reading": (
+            "NewerRecordingError",
+            "RecordingError",
+            "read_header",
+            "read_recording",
+            "read_state",
+        ),
+        "hookline_recording.recording": (
+            "EngineState",
+            "FrontEndTimes",
+            "Gate",
+            "RecordedRequest",
+            "RecordedStep",
+            "Recording",
+        ),
+    },
+)
