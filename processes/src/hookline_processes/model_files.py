@@ -52,7 +52,7 @@ def folder_refusal(folder: Path) -> str:
             filter(None, (_wrong(each, folder, roots) for each in _entries(folder))), ""
         )
     except OSError as error:
-        return f"its files cannot be listed: {error}"
+        return f"its files cannot be listed: {error.strerror or error}"
 
 
 def tokenizer_files_refusal(folder: Path) -> str:

@@ -1,14 +1,17 @@
 """Models with several chat templates, and servers with another one than the model's."""
 
+import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from hookline import LLM, ConfigError
+from hookline import LLM, AsyncEngine, ConfigError, EngineConfig, ModelConfig
 from hookline.tokenizer import Tokenizer
+from hookline_server.cli import main
 from hookline_server.texts.chat_template import TemplateRefusedError
+from hookline_server.texts.given_template import check_given_template
 from hookline_server.texts.template_cache import TemplateCache
 from hookline_server.texts.tokenizer_info import tokenizer_info
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
@@ -118,3 +121,46 @@ def test_an_engine_has_it_too(llama: Oracle, tmp_path: Path) -> None:
 
     assert prompt == "Q: Hi"
     assert caught.value.option == "chat-template"
+
+
+def test_a_wrong_name_is_known_before_the_model_loads(llama: Oracle) -> None:
+    """The tokenizer has the names: no engine starts when none of them is meant."""
+
+    def connect(config: EngineConfig) -> NoReturn:
+        pytest.fail(f"{config.model.model} was loaded")
+
+    model = ModelConfig(model=str(llama.folder), chat_template="rag")
+    with pytest.raises(ConfigError, match=r"'rag' is no file .* one of the model's"):
+        asyncio.run(AsyncEngine.start(EngineConfig(model=model), connect=connect))
+
+
+def test_a_wrong_file_or_text_is_known_before_anything_starts(tmp_path: Path) -> None:
+    """It is one sentence; names, and what is right, pass."""
+    path, broken = tmp_path / "mine.jinja", tmp_path / "broken.txt"
+    path.write_text("{% generation %}{{ messages | tojson }}{% endgeneration %}")
+    broken.write_text("a\n{% if x %}")
+    for given in (None, "rag", str(path), "{{ 'mine' }}"):
+        check_given_template(given)
+
+    for given, reason in {
+        f"{path}.missing": r"mine.jinja.missing cannot be read: No such file",
+        "absent.jinja": "cannot be read: No such file",
+        str(tmp_path): "cannot be read: Is a directory",
+        str(broken): r"broken.txt is no Jinja template: line 2: Unexpected end",
+        "{{ x | nothing }}": "the template is no Jinja template: line 1: No filter",
+    }.items():
+        with pytest.raises(ConfigError, match=reason) as caught:
+            check_given_template(given)
+        assert caught.value.option == "chat-template"
+
+
+def test_commands_look_at_it_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is asked for that takes time: no model is looked for, and no port."""
+    given = ["maker/absent", "--chat-template=absent.jinja"]
+    files = ["--input-file=absent", "--output-file=none"]
+
+    assert main(["serve", *given]) == 2
+    assert main(["run-batch", *given, *files]) == 2
+
+    line = "hookline: error: chat-template: absent.jinja cannot be read: No such file"
+    assert capsys.readouterr().err.count(line) == 2

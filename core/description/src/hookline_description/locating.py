@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import cast
 
 from hookline.config.engine import EngineConfig
+from hookline.exceptions import ConfigError
 from hookline.model_description import find_folder
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import MODEL, MODEL_SOURCE
@@ -20,7 +21,8 @@ def located(config: EngineConfig) -> EngineConfig:
     look anything up. It may take as long as a download.
 
     Raises:
-        ConfigError: A source is broken, or an option does not fit.
+        ConfigError: A source is broken, an option does not fit, or there is no such
+            tokenizer.
         ModelLoadError: A source knows the name and cannot provide the model.
     """
     # Another engine knows itself what its models' names mean.
@@ -32,7 +34,15 @@ def located(config: EngineConfig) -> EngineConfig:
     for source in installed(MODEL_SOURCE.group):
         found = call_plugin(MODEL_SOURCE, source.name, config, option="model")
         config = cast("EngineConfig", found) or config  # others may know other names
+    _check_tokenizer(config.model.tokenizer)
     return config
+
+
+def _check_tokenizer(name: str | None) -> None:
+    if name and not Path(name).is_dir() and not is_here(name):
+        raise ConfigError(
+            "tokenizer", f"{name!r} is neither a folder nor an installed model"
+        )
 
 
 def _with_tokenizer_folder(config: EngineConfig) -> EngineConfig:

@@ -1,5 +1,6 @@
 """Starts a front end: loggers, tokenizer and engine."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -149,11 +150,19 @@ def _start_both(
     folder = tokenizer_folder(config)
     with ThreadPoolExecutor(max_workers=1) as pool:
         loading = pool.submit(load_tokenizer, folder, config.model)
+        if _may_be_unknown(config.model.chat_template):
+            loading.result()  # it is not the model that such a mistake waits for
         client = connect(config)
     if (error := loading.exception()) is not None:
         client.close()
         raise error
     return loading.result(), client
+
+
+def _may_be_unknown(template: str | None) -> bool:
+    if template is None or "{" in template:
+        return False
+    return not os.path.isfile(template)  # noqa: PTH113 - it may be no path at all
 
 
 def load_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:

@@ -1,4 +1,4 @@
-"""Renders chat templates in a sandbox; runs in text processes only.
+"""Renders chat templates in a sandbox; those of others in text processes only.
 
 The environment offers what templates expect of that of `transformers`, which takes ten
 times as long to import.
@@ -152,6 +152,17 @@ class ChatTemplate:
         except TEMPLATE_ERRORS as error:
             reason = str(error) or type(error).__name__
             raise TemplateRefusedError(reason[:MAX_REASON_LENGTH]) from error
+
+
+def syntax_error(source: str) -> str | None:
+    """Returns what is wrong with a template, and in which line; None if nothing is."""
+    try:
+        _environment().from_string(source)
+    except jinja2.TemplateSyntaxError as error:
+        return f"line {error.lineno}: {error.message}"
+    except TEMPLATE_ERRORS as error:
+        return str(error) or type(error).__name__
+    return None
 
 
 def _bounded(

@@ -28,6 +28,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
+from hookline_description.locating import located
 from hookline_models.machines import cpu
 from hookline_testing import save_byte_tokenizer
 
@@ -291,3 +292,16 @@ def test_an_unknown_engine_is_refused(folder: Path) -> None:
 
     with pytest.raises(UnknownPluginError, match="native"):
         load(folder, engine="nautilus")
+
+
+@pytest.mark.parametrize("name", ["/nonexistent", "absent"])
+def test_a_tokenizer_that_is_not_there_is_named(name: str) -> None:
+    """It is said by the option's name before the model loads."""
+    model = ModelConfig(model="demo", tokenizer=name)
+
+    with pytest.raises(ConfigError) as caught:
+        located(EngineConfig(model=model))
+
+    assert str(caught.value) == (
+        f"tokenizer: {name!r} is neither a folder nor an installed model"
+    )

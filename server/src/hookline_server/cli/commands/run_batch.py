@@ -24,6 +24,7 @@ from hookline_server.connections.limits import raise_descriptor_limit
 from hookline_server.listening import listen, url
 from hookline_server.logs.set_up import set_up_log
 from hookline_server.replies.parsers import choose_parsers
+from hookline_server.texts.given_template import check_given_template
 
 METRICS_LOGGER = "prometheus"
 INTERRUPTED = 130
@@ -48,7 +49,9 @@ def run(argv: list[str]) -> int:
             raise UsageError(f"--{needed.replace('_', '-')} is missing")
     settings = arguments.make("batch", BatchSettings)
     config = engine_config(arguments, in_process=False)
-    choose_parsers(settings.replies)  # mistakes are found before the model loads
+    # Mistakes are found before the model loads.
+    check_given_template(config.model.chat_template)
+    choose_parsers(settings.replies)
     source = InputFile(settings.input_file, settings.max_body_bytes)
     close_standard_input()  # the source is open, be it /dev/stdin
     with closing(source):

@@ -35,6 +35,7 @@ from hookline_server.process_settings import set_up_process
 from hookline_server.replies.parsers import choose_parsers
 from hookline_server.serving import serve
 from hookline_server.settings import ServerSettings
+from hookline_server.texts.given_template import check_given_template
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ def run(argv: list[str]) -> int:
         with closing(_log(settings)):
             return run_headless(located(config), settings)
     # Mistakes are found before the model loads.
+    check_given_template(config.model.chat_template)
     choose_parsers(settings.replies)
     load_middlewares(settings.middleware)
     with ExitStack() as stack:
