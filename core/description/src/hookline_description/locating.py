@@ -12,6 +12,8 @@ from hookline.plugins.kinds import MODEL, MODEL_SOURCE
 from hookline_registry import installed
 
 _OWN_ENGINE = "native"
+_TIMES = 2
+"""What one source answers may be another's name: a hub has files, too."""
 
 
 def located(config: EngineConfig) -> EngineConfig:
@@ -31,7 +33,7 @@ def located(config: EngineConfig) -> EngineConfig:
     config = _with_tokenizer_folder(config)
     if all(map(is_here, model_names(config))):
         return config
-    for source in installed(MODEL_SOURCE.group):
+    for source in installed(MODEL_SOURCE.group) * _TIMES:
         found = call_plugin(MODEL_SOURCE, source.name, config, option="model")
         config = cast("EngineConfig", found) or config  # others may know other names
     _check_tokenizer(config.model.tokenizer)

@@ -38,7 +38,18 @@ def test_ids_are_read_with_their_revision() -> None:
     assert HubName.parse("org/name") == HubName("org/name", "main")
     assert HubName.parse("org/name@refs/pr/1") == HubName("org/name", "refs/pr/1")
     assert HubName.parse("org/name", "v1") == HubName("org/name", "v1")
-    for other in ("demo", "./org/name", "/org/name", "a/b/c", "../name", "org/"):
+    assert HubName.parse("org/name@v1:Q4_K_M") == HubName("org/name", "v1", "Q4_K_M")
+    assert str(HubName.parse("org/name:Q4_K_M")) == "org/name:Q4_K_M"
+    for other in ("org/name:", "org/name:a/b", "org/name:Q8_0@v1"):
+        assert HubName.parse(other) is None
+    for other in (
+        "demo",
+        "./org/name",
+        "/org/name",
+        "a/b/c",
+        "../name",
+        "org/",
+    ):
         assert HubName.parse(other) is None
     for wrong in ("../../x", "/etc", "a b", "-x"):
         with pytest.raises(ConfigError, match="revision"):

@@ -21,7 +21,7 @@ _API = re.compile(r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?")
 _FILE = re.compile(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
 _BLOB = re.compile(r"/cdn/([0-9a-f]+)")
 _AGENTS = "/api/agent-harnesses"
-_LARGE = ".safetensors"
+_LARGE = (".safetensors", ".gguf")
 
 
 @dataclass

@@ -1,9 +1,10 @@
 """The Hugging Face cache: where it is, and which models in it are whole."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hookline_hub.gguf_files import held
 from hookline_hub.names import HubName, is_commit
 from hookline_hub.needed import TOKENIZERS
 from hookline_models.checkpoints.weight_names import find_weights
@@ -54,9 +55,14 @@ class Storage:
         """The file that whoever changes the folder locks."""
         return self.cache / ".locks" / self.folder.name / "hookline.lock"
 
+    @property
+    def snapshots(self) -> Path:
+        """The folder of the folders of commits."""
+        return self.folder / "snapshots"
+
     def snapshot(self, commit: str) -> Path:
         """Returns the folder of a commit's files, which need not exist."""
-        return self.folder / "snapshots" / commit
+        return self.snapshots / commit
 
     def commit(self, revision: str) -> str | None:
         """Returns the commit that a revision was when it was downloaded last."""
@@ -69,12 +75,17 @@ class Storage:
         commit = text.decode("ascii", "replace").strip()
         return commit if is_commit(commit) else None
 
-    def whole(self, revision: str, *, weights: bool) -> Path | None:
-        """Returns the folder of a revision if all that is needed is in it."""
-        commit = self.commit(revision)
-        if commit is None or not is_whole(self.snapshot(commit), weights=weights):
+    def whole(self, name: HubName, *, weights: bool) -> Path | None:
+        """Returns the folder of a revision if all that is needed is in it.
+
+        Of a model that is a GGUF file, it is the path of that.
+        """
+        if (commit := self.commit(name.revision)) is None:
             return None
-        return self.snapshot(commit)
+        snapshot = self.snapshot(commit)
+        if name.quant is None and is_whole(snapshot, weights=weights):
+            return snapshot
+        return held(name, snapshot)
 
     def revisions(self) -> dict[str, str]:
         """Returns the commits of branches and tags that were downloaded."""
@@ -82,6 +93,21 @@ class Storage:
         names = [str(each.relative_to(refs)) for each in sorted(refs.rglob("*"))]
         found = {name: self.commit(name) for name in names}
         return {name: commit for name, commit in found.items() if commit is not None}
+
+    def remove(self, links: Iterable[Path]) -> None:
+        """Removes files of snapshots, with their contents where no other file has them.
+
+        Args:
+            links: Paths in snapshots.
+        """
+        blobs = set[Path]()
+        for each in links:
+            blobs.add(each.resolve())
+            each.unlink()
+        kept = {each.resolve() for each in self.snapshots.rglob("*")}
+        for blob in blobs - kept:
+            if blob.parent == self.blobs.resolve():
+                blob.unlink()
 
     def size(self) -> int:
         """Returns the bytes of all its files, half-downloaded ones included."""

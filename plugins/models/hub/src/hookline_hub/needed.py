@@ -30,9 +30,14 @@ def needed(paths: Iterable[str], *, weights: bool) -> list[str]:
         paths: Paths in the model's repository.
         weights: Whether weights are needed as well.
     """
-    found = sorted(each for each in paths if _is_plain(each))
+    found = plain(paths)
     texts = [each for each in found if _is_text(each)]
     return [*texts, *_weights(found)] if weights else texts
+
+
+def plain(paths: Iterable[str]) -> list[str]:
+    """Returns the paths that lead nowhere else and are not hidden, sorted."""
+    return sorted(each for each in paths if _is_plain(each))
 
 
 def _is_plain(path: str) -> bool:

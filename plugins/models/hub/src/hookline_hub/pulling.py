@@ -40,7 +40,7 @@ def pull(
     endpoint: str | None = None,
     pause: Pause | None = None,
 ) -> Path:
-    """Returns the folder of a model's newest files, after it has downloaded them.
+    """Returns the folder of a model's newest files, or its GGUF file, once it is here.
 
     What an earlier try has received is not asked for again. Others see a file when its
     checksum is right, and a snapshot when it is whole.
@@ -67,9 +67,9 @@ def pull(
                 receiver = Receiver(name, listing.commit, endpoint, stop, pause)
                 _Pulled(storage, listing, receiver).complete()
         _write_ref(storage, name, listing.commit)
-    if not is_whole(snapshot, weights=False):
+    if not listing.main and not is_whole(snapshot, weights=False):
         logger.warning("%s has no tokenizer at %s", name, endpoint)
-    return snapshot
+    return snapshot / listing.main
 
 
 @contextmanager
@@ -91,7 +91,7 @@ class _Pulled:
     def __init__(self, storage: Storage, listing: Listing, receiver: Receiver) -> None:
         self._storage = storage
         self._receiver = receiver
-        self._files = listing.files
+        self._files, self._main = listing.files, listing.main
         self._snapshot = storage.snapshot(listing.commit)
         self._name = str(receiver.name)
 
@@ -107,7 +107,8 @@ class _Pulled:
             self._check_space(missing)
             self._receive(missing)
         # Who looks for the configuration first finds all, or nothing.
-        for each in sorted(self._files, key=lambda file: file.path == CONFIG):
+        last = (CONFIG, self._main)
+        for each in sorted(self._files, key=lambda file: file.path in last):
             self._link(each)
 
     def _receive(self, missing: Sequence[RemoteFile]) -> None:

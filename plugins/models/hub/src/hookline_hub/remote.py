@@ -12,8 +12,9 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from hookline.exceptions import ModelLoadError
 from hookline_hub.cache import CONFIG
+from hookline_hub.gguf_files import chosen, quants, require_plugin
 from hookline_hub.names import HubName, is_commit
-from hookline_hub.needed import WEIGHTS, needed
+from hookline_hub.needed import WEIGHTS, needed, plain
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -47,10 +48,17 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The needed files of a model at a commit."""
+    """The needed files of a model at a commit.
+
+    Attributes:
+        commit: The commit.
+        files: The files.
+        main: The one that means the model: the first GGUF file; else empty.
+    """
 
     commit: str
     files: tuple[RemoteFile, ...]
+    main: str = ""
 
 
 def read_listing(
@@ -119,10 +127,14 @@ def _wait(response: httpx2.Response, number: int) -> float:
 
 def _listing(name: HubName, info: ModelInfo, *, weights: bool) -> Listing:
     siblings = {each.rfilename: each for each in info.siblings or ()}
-    wanted = needed(siblings, weights=weights)
-    if CONFIG not in wanted:
+    wanted, main = needed(siblings, weights=weights), ""
+    if name.quant is not None or _is_gguf(wanted, siblings):
+        require_plugin(name)
+        wanted = chosen(name, plain(siblings))
+        main = wanted[0]
+    elif CONFIG not in wanted:
         raise ModelLoadError(str(name), f"has no {CONFIG} at the hub: {_has(siblings)}")
-    if weights and not any(each.endswith(WEIGHTS) for each in wanted):
+    elif weights and not _has_weights(wanted):
         raise ModelLoadError(
             str(name), f"has no weights as safetensors at the hub: {_has(siblings)}"
         )
@@ -137,7 +149,17 @@ def _listing(name: HubName, info: ModelInfo, *, weights: bool) -> Listing:
         if size is None or digest is None or not _DIGEST.fullmatch(digest):
             raise ValueError(f"{path} has no size or no checksum")
         files.append(RemoteFile(path, size, digest))
-    return Listing(commit, tuple(files))
+    return Listing(commit, tuple(files), main)
+
+
+def _is_gguf(wanted: Iterable[str], paths: Iterable[str]) -> bool:
+    """Whether a repository has GGUF files, and no weights that are preferred."""
+    found = plain(paths)
+    return not _has_weights([*wanted, *found]) and bool(quants(found))
+
+
+def _has_weights(paths: Iterable[str]) -> bool:
+    return any(each.endswith(WEIGHTS) for each in paths)
 
 
 def _has(paths: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def locate(context: EngineConfig) -> EngineConfig | None:
-    """Returns the configuration with folders in place of ids; None if it has none.
+    """Returns the configuration with paths in place of ids; None if it has none.
 
     The model keeps its id in the API, and in metrics.
 
@@ -32,13 +32,13 @@ def locate(context: EngineConfig) -> EngineConfig | None:
         model = replace(
             model,
             model=str(folder),
-            served_model_name=model.served_model_name or name.repo,
+            served_model_name=model.served_model_name or name.served_name,
         )
     of_draft = replace(options, revision=None)
     of_tokenizer = replace(options, revision=options.tokenizer_revision)
     tokenizer = model.tokenizer
     if tokenizer is None and options.tokenizer_revision and name is not None:
-        tokenizer = name.repo
+        tokenizer = name.served_name
     if tokenizer and (found := find(tokenizer, of_tokenizer, weights=False)):
         model = replace(model, tokenizer=str(found[1]))
     speculative, draft = context.speculative, (context.speculative or {}).get("model")
@@ -52,7 +52,7 @@ def locate(context: EngineConfig) -> EngineConfig | None:
 def find(
     name: str, options: HubConfig, *, weights: bool
 ) -> tuple[HubName, Path] | None:
-    """Returns a model's id and folder; downloads what the cache lacks.
+    """Returns a model's id and folder, or GGUF file; downloads what the cache lacks.
 
     Args:
         name: An id, or a model's folder of a cache.
@@ -69,11 +69,11 @@ def find(
     if is_here(name) or (meant := _meant(name, options)) is None:
         return None
     hub_name, storage = meant
-    if (folder := storage.whole(hub_name.revision, weights=weights)) is not None:
+    if (folder := storage.whole(hub_name, weights=weights)) is not None:
         logger.info(
             "%s is in the cache, at commit %s: `hookline models pull` asks for a newer",
             hub_name,
-            folder.name[:12],
+            folder.relative_to(storage.snapshots).parts[0][:12],
         )
         return hub_name, folder
     if _is_offline(options):
