@@ -3,19 +3,24 @@
 import json
 import re
 import shlex
+import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import TCPServer
 from threading import Thread
 
 import pytest
 
+from hookline_server.health_check import is_ready
 from hookline_testing.distributions import read_distributions, with_needs
 from hookline_testing.release.requirements import needed
 from hookline_testing.serve_options import options_of
+from hookline_testing.tls_files import tls_files
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "deploy" / "docker" / "Dockerfile"
@@ -142,7 +147,9 @@ def test_requirements_are_told_apart() -> None:
 
 
 @contextmanager
-def answering(status: int) -> Iterator[int]:
+def answering(status: int, place: str, folder: Path) -> Iterator[list[str]]:
+    """A server that is ready or not; gives the options by which it is found."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status if self.path == "/health/ready" else 404)
@@ -151,28 +158,65 @@ def answering(status: int) -> Iterator[int]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_UNIX if place == "uds" else socket.AF_INET
+
+        def server_bind(self) -> None:
+            TCPServer.server_bind(self)  # nor is a socket's file looked up as a host
+
+        def handle_error(self, *_: object) -> None:
+            pass
+
+    address = str(folder / "socket") if place == "uds" else ("127.0.0.1", 0)
+    with Server(address, Handler) as server:  # type: ignore[arg-type]
+        options = [f"--uds={address}"]
+        if place != "uds":
+            options = ["--port", str(server.server_address[1])]
+        if place == "tls":
+            files = tls_files(folder)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(files.chain, files.key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield options
         server.shutdown()
 
 
+@pytest.mark.parametrize("place", ["port", "tls", "uds"])
+@pytest.mark.parametrize("status", [200, 503])
+def test_health_check_finds_the_server(status: int, place: str, tmp_path: Path) -> None:
+    """By its options or their variables, and whether or not it is known to have TLS."""
+    with answering(status, place, tmp_path) as options:
+        flag, value = "=".join(options).split("=")
+        variable = {f"HOOKLINE_{flag[2:].upper()}": value}
+        found = [
+            is_ready(["hookline", "serve", "m", *options], {}),
+            is_ready([*options, "--ssl_certfile", "x"], {"HOOKLINE_PORT": "1"}),
+            is_ready([], {**variable, "HOOKLINE_HOST": "0.0.0.0"}),  # noqa: S104
+        ]
+
+    assert found == [status == 200] * 3
+    assert not is_ready([*options], {})
+
+
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-def test_health_check_asks_whether_the_server_is_ready(status: int, code: int) -> None:
+def test_images_have_the_health_check(status: int, code: int, tmp_path: Path) -> None:
     """
-    Without the proxy that the environment may name.
+    It does not ask the proxy that the environment may name, and imports no server.
     """
     told = last("cpu", "HEALTHCHECK")
     python, *arguments = json.loads(told[told.index("[") :])
-    assert "8000" in arguments[-1]
 
-    with answering(status) as port:
+    with answering(status, "port", tmp_path) as options:
+        variables = {"HOOKLINE_PORT": options[-1], "http_proxy": "http://127.0.0.1:9"}
         done = subprocess.run(
-            [sys.executable, *arguments[:-1], arguments[-1].replace("8000", str(port))],
-            env={"http_proxy": "http://127.0.0.1:9"},
+            [sys.executable, "-X", "importtime", *arguments],
+            env=variables,
             check=False,
             timeout=60,
+            capture_output=True,
+            text=True,
         )
 
-    assert python == "python"
-    assert done.returncode == code
+    assert (python, done.returncode) == ("python", code)
+    assert "aiohttp" not in done.stderr
