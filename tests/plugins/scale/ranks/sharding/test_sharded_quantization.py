@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from gguf import GGMLQuantizationType as Kind
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from hookline.config import Kernels, Quantization
+from hookline.config import Dtype, EngineConfig, Kernels, ModelConfig, Quantization
 from hookline.exceptions import ModelLoadError
+from hookline_description.locating import located
 from hookline_testing.essential import essential
+from hookline_testing.fp8_checkpoints import FLOAT_LAYOUTS, quantize_floats
+from hookline_testing.gguf_files import GgufFile
 from hookline_testing.oracle import SHAPE, Oracle
 from hookline_testing.quantized_checkpoints import LAYOUTS, quantize
 from hookline_testing.rank_threads import on_ranks, thread_groups
@@ -47,6 +51,43 @@ def test_checkpoints_of_each_format(
     found = greedy_on_ranks(tmp_path, 2, PROMPT, 8, kernels=Kernels.AUTO)
 
     assert found == [oracle.greedy(PROMPT, 8)] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["deepseek", "autofp8", "channel"])
+def test_checkpoints_in_8_bit_floats(
+    greedy_on_ranks: GreedyOnRanks, name: str, tmp_path: Path
+) -> None:
+    """Scales of blocks, of tensors and of outputs are divided with the weights."""
+    oracle = make(tmp_path)
+    quantize_floats(oracle, tmp_path, FLOAT_LAYOUTS[name])
+
+    found = greedy_on_ranks(tmp_path, 2, PROMPT, 8, kernels=Kernels.AUTO)
+
+    assert found == [oracle.greedy(PROMPT, 8)] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Kind.Q8_0, Kind.Q4_K], ids=lambda kind: kind.name)
+def test_gguf_files(
+    greedy_on_ranks: GreedyOnRanks,
+    kind: Kind,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Blocks are divided, and rows are in the order of a whole model's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # A block of Q4_K has 256 inputs.
+    sizes = {"hidden_size": 512, "intermediate_size": 512, "num_key_value_heads": 4}
+    file = GgufFile(tmp_path, LlamaConfig(**SHAPE | sizes), kind)
+    model = ModelConfig(model=str(file.write()))
+    folder = Path(located(EngineConfig(model=model)).model.model)
+
+    found = greedy_on_ranks(
+        folder, 2, PROMPT, 8, kernels=Kernels.AUTO, dtype=Dtype.FLOAT32
+    )
+
+    assert found == [Oracle(folder, file.model).greedy(PROMPT, 8)] * 2
 
 
 @pytest.mark.parametrize(
