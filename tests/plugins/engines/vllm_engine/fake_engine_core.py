@@ -1,6 +1,8 @@
 """vLLM 0.32's engine core in small, with exactly its names of what the engine uses."""
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import SimpleNamespace
@@ -186,6 +188,7 @@ class Scheduler:
         )
         tokens = {each: len(self.requests[each].prompt_token_ids) for each in new}
         return SimpleNamespace(
+            total_num_scheduled_tokens=sum(tokens.values()) + len(old),
             num_scheduled_tokens={**tokens, **dict.fromkeys(old, 1 + len(self.drafts))},
             scheduled_new_reqs=made,
             scheduled_cached_reqs=cached,
@@ -226,9 +229,16 @@ class Scheduler:
 
 
 class EngineCore:
-    """The core; `resets` has what was asked of the prefix cache."""
+    """The core.
+
+    Attributes:
+        resets: What was asked of the prefix cache.
+        calls: What the workers were asked to do.
+        error: What the model raises.
+    """
 
     batch_queue = None
+    is_mm_encoder_only = is_pooling_model = False
 
     def __init__(self) -> None:
         self.scheduler = Scheduler()
@@ -239,6 +249,8 @@ class EngineCore:
         )
         self.done: list[object] = []
         self.resets: list[bool] = []
+        self.calls: list[str] = []
+        self.error: Exception | None = None
         self.fails: Callable[[], None] = lambda: None
         self.model_executor = self
         self.is_shut_down = self.is_reset = False
@@ -257,6 +269,31 @@ class EngineCore:
 
     def abort_requests(self, request_ids: list[str]) -> None:
         self.scheduler.finish_requests(request_ids, "aborted")
+
+    def log_error_detail(self, plan: object) -> AbstractContextManager[None]:
+        del plan
+        return nullcontext()
+
+    def execute_model(self, plan: object, *, non_block: bool) -> Future[object]:
+        """Called as the executor, whose workers compute by themselves."""
+        del plan
+        assert non_block
+        self.calls.append("execute_model")
+        computed = Future[object]()
+        if self.error is None:
+            computed.set_result(None)
+        else:
+            computed.set_exception(self.error)
+        return computed
+
+    def sample_tokens(self, grammar: object, *, non_block: bool) -> Future[object]:
+        """Has no result if there is none of the model."""
+        del grammar
+        assert non_block
+        self.calls.append("sample_tokens")
+        sampled = Future[object]()
+        sampled.set_result("samples" if self.error is None else None)
+        return sampled
 
     def step_fn(self) -> tuple[Any, bool]:
         plan = self.scheduler.schedule()

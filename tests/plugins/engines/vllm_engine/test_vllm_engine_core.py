@@ -1,7 +1,9 @@
 """vLLM's core is driven like Hookline's own engine, and tells as much."""
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,11 +78,19 @@ FACTS = EngineFacts(
 PARAMS = SamplingParams(max_tokens=2)
 
 
+def with_workers(backend: str = "mp") -> EngineCore:
+    """Returns a core whose workers are processes; not so with `uni`."""
+    core = EngineCore()
+    parallel = SimpleNamespace(distributed_executor_backend=backend)
+    core.scheduler.vllm_config = SimpleNamespace(parallel_config=parallel)
+    return core
+
+
 class Driven:
     """An engine around a fake core, with the commands that wait for it."""
 
-    def __init__(self) -> None:
-        self.core = EngineCore()
+    def __init__(self, core: EngineCore | None = None) -> None:
+        self.core = EngineCore() if core is None else core
         inner = VllmEngine(self.core, FACTS, EngineConfig(), BINDING)
         self.engine = CountedEngine(inner)
         self.commands: deque[Command] = deque()
@@ -363,13 +373,9 @@ class HeardTap:
         return lambda *_: self.calls.append(name)
 
 
-@pytest.mark.parametrize("backend", ["mp", "uni"])
-def test_taps_are_told_while_workers_compute(backend: str) -> None:
-    """A plan at once if there are none; the end of a step when there is time."""
-    core, tap = EngineCore(), HeardTap()
-    parallel = SimpleNamespace(distributed_executor_backend=backend)
-    core.scheduler.vllm_config = SimpleNamespace(parallel_config=parallel)
-    seen: list[list[str]] = []
+def heard(core: EngineCore, params: SamplingParams) -> Iterator[list[str]]:
+    """Yields what a tap has heard, first when a plan is ready, then after each run."""
+    tap, seen = HeardTap(), list[list[str]]()
     begin = core.scheduler.get_grammar_bitmask
 
     def computing(plan: object) -> None:
@@ -378,14 +384,110 @@ def test_taps_are_told_while_workers_compute(backend: str) -> None:
 
     core.scheduler.get_grammar_bitmask = computing  # type: ignore[method-assign]
     engine = VllmEngine(core, FACTS, EngineConfig(), BINDING, tap=tap)
-    commands = deque([add(1, SamplingParams(max_tokens=1))])
-    engine.run_once(lambda _: commands.popleft() if commands else None, 0.0)
-    seen.append(list(tap.calls))
-    engine.run_once(lambda _: None, 0.0)
+    commands = deque([add(1, params)])
+    while True:
+        engine.run_once(lambda _: commands.popleft() if commands else None, 0.0)
+        seen.append(list(tap.calls))
+        yield from seen
+        seen.clear()
+
+
+def test_taps_are_told_when_there_is_time() -> None:
+    """A plan at once where none compute it in another process, and then its result."""
+    [*first, last] = islice(heard(with_workers("uni"), SamplingParams(max_tokens=1)), 3)
 
     told = ["command", "planned"]
-    assert seen == [told if backend == "uni" else [], told]
-    assert tap.calls == ["command", "planned", "computed", "output"]
+    assert first == [told, told]
+    assert last == [*told, "computed", "output"]
+
+
+def test_taps_are_told_while_workers_compute() -> None:
+    """After clients, who are told first; a step's output follows its result."""
+    told = list(islice(heard(with_workers(), PARAMS), 5))
+
+    first = ["command", "planned"]
+    assert told == [
+        *([], []),  # the first step is begun, and nobody has been told
+        *(first, first),  # the second is begun, and the output of the first was sent
+        [*first, "computed", "output", "planned"],
+    ]
+
+
+def test_workers_have_the_next_step_before_clients_are_told_the_last() -> None:
+    """They need not be asked to sample once the model has run."""
+    driven = Driven(with_workers())
+
+    nothing = driven.run(add(1, SamplingParams(max_tokens=3)))
+    one_step = list(driven.core.calls)
+    first = driven.output()
+
+    assert nothing == []
+    assert one_step == ["execute_model", "sample_tokens"]
+    assert driven.core.calls == 2 * one_step
+    assert [each.request_id for each in first.events.queued] == [1]
+    assert [each.token_ids for each in first.events.new_tokens] == [[5]]
+    assert first.record is not None
+    assert driven.engine.has_work
+
+
+def test_commands_between_two_steps_are_told_after_the_first() -> None:
+    """Each output has the state of its moment, so that requests are conserved."""
+    driven = Driven(with_workers())
+    driven.run(add(1, SamplingParams(max_tokens=9)))
+
+    gone = Finish([1], Aborted("client_disconnect"))
+    step, abort = driven.run(add(2, SamplingParams(max_tokens=1)), gone)
+    last = driven.output()
+
+    assert isinstance(step, StepOutput)
+    assert isinstance(abort, StepOutput)
+    assert [each.request_id for each in step.events.new_tokens] == [1]
+    assert [each.request_id for each in step.events.queued] == [1]
+    assert [each.request_id for each in abort.events.queued] == [2]
+    assert [(each.cause, each.output_tokens) for each in abort.events.finished] == [
+        (gone.cause, 1)
+    ]
+    assert [each.request_id for each in last.events.finished] == [2]
+    counts = [(each.stats.running, each.stats.waiting) for each in (step, abort, last)]
+    assert counts == [(1, 0), (0, 1), (0, 0)]
+    residues = [each.stats.totals.residue.requests for each in (step, abort, last)]
+    assert residues == [0, 0, 0]
+    assert not driven.engine.has_work
+
+
+def test_an_end_is_told_as_it_was_if_an_abort_comes_too_late() -> None:
+    """The request had ended in the step during which its client left."""
+    driven = Driven(with_workers())
+    driven.run(add(1, SamplingParams(max_tokens=1)))
+
+    output = driven.output(Finish([1], Aborted("client_disconnect")))
+
+    assert [each.cause for each in output.events.finished] == [LengthReached()]
+
+
+def test_a_sleep_waits_for_the_step_in_flight() -> None:
+    """What it has computed is told before, and nothing runs against the sleep."""
+    driven = Driven(with_workers())
+    driven.run(add(1, SamplingParams(max_tokens=3)))
+
+    step, state, asleep = driven.run(Call(0, 1, Sleep(SleepLevel.KV_CACHE)))
+
+    assert isinstance(step, StepOutput)
+    assert isinstance(state, StepOutput)
+    assert [each.token_ids for each in step.events.new_tokens] == [[5]]
+    assert (state.cause, state.stats.sleep_level) == ("sleep", 1)
+    assert asleep == Reply(0, 1, SleepState(SleepLevel.KV_CACHE))
+    assert driven.core.calls == ["execute_model", "sample_tokens"]
+
+
+def test_what_the_model_raises_ends_the_engine() -> None:
+    """Though the workers were asked to sample from what there is not."""
+    driven = Driven(with_workers())
+    driven.core.error = RuntimeError("the device fell off")
+    driven.run(add(1))
+
+    with pytest.raises(RuntimeError, match="fell off"):
+        driven.run()
 
 
 def embedded(name: str) -> EngineCoreOutput:

@@ -3,8 +3,7 @@
 import heapq
 import time
 from collections.abc import Iterable, Mapping
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -28,7 +27,7 @@ from hookline.engine.commands import (
 )
 from hookline.engine.engine_loop import Receive
 from hookline.engine.tap import Tap
-from hookline.events import ClockPair, Finished, NewTokens, StepOutput, VerifiedDrafts
+from hookline.events import ClockPair, Finished, StepOutput, VerifiedDrafts
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Failed, FinishCause, Rejected, TimedOut
 from hookline.frozen import EMPTY
@@ -46,16 +45,28 @@ from hookline_vllm_engine.binding import Binding
 from hookline_vllm_engine.embedding import with_vectors
 from hookline_vllm_engine.refusals import NAME
 from hookline_vllm_engine.sleep import SleepControl
+from hookline_vllm_engine.stepping import Stepper
 from hookline_vllm_engine.steps import OwnSteps, Told, follow, no_events
-from hookline_vllm_engine.translation import (
-    logprobs_of,
-    prompt_logprobs_of,
-    translated,
-)
+from hookline_vllm_engine.translation import new_tokens, translated
 
 _PAUSE_SECONDS = 0.001
 """Between two looks while all requests wait for something outside of vLLM."""
 _REFUSED = "invalid_grammar"
+
+
+class _Ended(NamedTuple):
+    """A step that has ended, of which clients have not been told.
+
+    Attributes:
+        outputs: Each client's, as vLLM's.
+        place: Index of the output that has the step's record; -1 if there is none.
+    """
+
+    outputs: Iterable[Any]
+    place: int
+
+
+_NOTHING = _Ended((), -1)
 
 
 class VllmEngine:
@@ -86,8 +97,13 @@ class VllmEngine:
         self._heartbeat = round(config.observers.heartbeat_seconds * NANOSECONDS)
         self._last_state = self._clock.now()
         self._told = Told(tap)
-        steps = OwnSteps(self._told, core.scheduler, facts.engine_index)
-        follow(core.scheduler, steps, self._told)
+        self._steps = Stepper(core)
+        follow(
+            core.scheduler,
+            OwnSteps(self._told, core.scheduler, facts.engine_index, self._stats),
+            self._told,
+            overlaps=self._steps.overlaps,
+        )
         self._open: dict[int, SamplingValues] = {}
         self._deadlines: list[tuple[int, int]] = []
         self._replies: list[Reply] = []
@@ -98,10 +114,7 @@ class VllmEngine:
 
     @property
     def has_work(self) -> bool:
-        core = self._core
-        if self._sleep.level is not None:
-            return False
-        return bool(core.scheduler.has_requests() or core.batch_queue)
+        return self._sleep.level is None and self._steps.has_work
 
     def clock_pair(self) -> ClockPair:
         return ClockPair(self._clock.wall(), self._clock.now())
@@ -109,23 +122,33 @@ class VllmEngine:
     def run_once(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
         """Takes all waiting commands, then steps, or waits in `receive`.
 
+        A step that has been begun is ended first: commands find none in flight, and
+        those that came meanwhile are part of the next one. The workers have that one
+        before what is returned is made of the last.
+
         Raises:
             EngineDeadError: A worker has ended.
         """
         if self._has_failed:
             raise EngineDeadError("a worker of vLLM has ended")
+        ended = self._end_step()
         while (command := receive(0)) is not None:
             self._take(command)
         self._expire()
         if (asleep := self._sleep.advance()) is not None:
             self._reply_with_state("sleep", asleep)
         if self.has_work:
-            self._step()
+            if self._steps.overlaps:
+                self._steps.begin()
+            else:
+                ended = self._ended(self._steps.run())
         elif not (self._told.has_news or self._replies):
             self._told.catch_up()
             wait = max(0.0, min(timeout_seconds, self._seconds_to_next()))
             if (command := receive(wait)) is not None:
                 self._take(command)
+        for each in ended.outputs:
+            self._take_outputs(each, ended.place)
         return self._messages()
 
     def close(self) -> None:
@@ -189,7 +212,7 @@ class VllmEngine:
         events.finished.append(
             Finished(request.request_id, self._clock.now(), cause, 0)
         )
-        self._told.outputs.append(self._state("abort", events=events))
+        self._told.add(self._state("abort", events=events))
 
     def _finish(self, request_ids: Iterable[int], cause: FinishCause) -> None:
         known = [each for each in request_ids if each in self._open]
@@ -240,30 +263,33 @@ class VllmEngine:
 
     # -- steps ---------------------------------------------------------------------
 
-    def _step(self) -> None:
-        core = self._core
-        outputs, is_executed = core.step_fn()
-        core.post_step(is_executed)
-        if not is_executed and core.scheduler.has_requests():
-            time.sleep(_PAUSE_SECONDS)  # for threads that bring what requests wait for
-        for each in (outputs or {}).values():
-            self._take_outputs(each)
+    def _end_step(self) -> _Ended:
+        if not self._steps.overlaps:
+            return _NOTHING
+        self._told.catch_up()  # what has been sent, while the workers compute
+        return self._ended(self._steps.end())
 
-    def _take_outputs(self, told: Any) -> None:
-        """Adds the tokens of a step to what the scheduler has told of it."""
+    def _ended(self, step: tuple[Mapping[int, Any], bool]) -> _Ended:
+        outputs, is_executed = step
+        if not is_executed and self._core.scheduler.has_requests():
+            time.sleep(_PAUSE_SECONDS)  # for threads that bring what requests wait for
+        return _Ended(outputs.values(), len(self._told.outputs) - 1)
+
+    def _take_outputs(self, told: Any, place: int) -> None:
+        """Adds the tokens of a step to what the scheduler has told of it.
+
+        Args:
+            told: Outputs of vLLM for a client.
+            place: Index of the step's output; -1 if there is none.
+        """
         if (found := told.scheduler_stats) is not None:
             self._count_lookups(found.prefix_cache_stats)
-        now = self._clock.now()
-        made = [self._new_tokens(each, now) for each in told.outputs]
-        tokens = [each for each in made if each is not None]
+        tokens, pooled = new_tokens(
+            told.outputs, self._open, self._told.drafts, self._clock.now()
+        )
         outputs = self._told.outputs
-        pooled = {
-            int(each.request_id): each.pooling_output
-            for each in told.outputs
-            if each.pooling_output is not None
-        }
-        if pooled and outputs:
-            finished = outputs[-1].events.finished
+        if pooled and place >= 0:
+            finished = outputs[place].events.finished
             finished[:] = [
                 with_vectors(each, pooled[each.request_id])
                 if each.request_id in pooled
@@ -272,33 +298,19 @@ class VllmEngine:
             ]
         if not tokens:
             return
-        if not outputs:
-            outputs.append(self._state("transfer"))
-        outputs[-1].events.new_tokens.extend(tokens)
+        if place < 0:
+            self._told.add(self._state("transfer"))
+        outputs[place].events.new_tokens.extend(tokens)
+        if not self._told.drafts:
+            return
         verified = [
             (each.draft_tokens, each.accepted_tokens)
             for each in tokens
             if each.draft_tokens
         ]
-        if verified and (record := outputs[-1].record) is not None:
+        if verified and (record := outputs[place].record) is not None:
             record = replace(record, verified=VerifiedDrafts.of(verified))
-            outputs[-1] = replace(outputs[-1], record=record)
-
-    def _new_tokens(self, output: Any, now: int) -> NewTokens | None:
-        number, new = int(output.request_id), output.new_token_ids
-        params = self._open.get(number)
-        if params is None or not new:
-            return None
-        drafts = self._told.drafts.get(number, 0)
-        return NewTokens(
-            number,
-            now,
-            new,
-            logprobs_of(output.new_logprobs, params),
-            prompt_logprobs_of(output.new_prompt_logprobs_tensors, params),
-            drafts,
-            min(drafts, len(new) - 1),
-        )
+            outputs[place] = replace(outputs[place], record=record)
 
     def _count_lookups(self, found: Any) -> None:
         if found is None or not found.requests:
@@ -317,24 +329,25 @@ class VllmEngine:
         now, told = self._clock.now(), self._told
         if now - self._last_state >= self._heartbeat:
             self._last_state = now
-            told.outputs.append(self._state("heartbeat", clock=self.clock_pair()))
+            told.add(self._state("heartbeat", clock=self.clock_pair()))
         elif self._changed:
-            told.outputs.append(self._state(self._changed))
+            told.add(self._state(self._changed))
         self._changed = ""
         outputs = [self._counted(each) for each in told.drain()]
         for output in outputs:
             for event in output.events.finished:
                 self._open.pop(event.request_id, None)
-            told.tell_late(partial(_tell_output, at=now, output=output))
+                told.causes.pop(event.request_id, None)  # one that came too late
+            told.tell_output(output)
         replies, self._replies = self._replies, []
         return [*outputs, *replies]
 
     def _counted(self, output: StepOutput) -> StepOutput:
+        """Returns an output whose state has the totals with it."""
         if output.record is not None:
-            tokens = sum(count for _, count in output.record.request_tokens)
-            computed = self._totals.computed_tokens + tokens
+            computed = self._totals.computed_tokens + output.record.work.tokens
             self._totals = replace(self._totals, computed_tokens=computed)
-        return replace(output, stats=self._stats())
+        return replace(output, stats=replace(output.stats, totals=self._totals))
 
     def _state(self, cause: str, **parts: Any) -> StepOutput:
         return StepOutput(
@@ -368,7 +381,3 @@ class VllmEngine:
         if self._deadlines:
             due = min(due, self._deadlines[0][0])
         return (due - self._clock.now()) / NANOSECONDS
-
-
-def _tell_output(tap: Tap, *, at: int, output: StepOutput) -> None:
-    tap.output(at, output)

@@ -10,6 +10,7 @@ from hookline.engine.commands import Command, EngineMessage
 from hookline.engine.tap import Tap
 from hookline.events import Queued, StepEvents, StepOutput
 from hookline.finish_cause import FinishCause
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.stats.step_work import Obstacle
 from hookline.step import StepPlan, StepResult
 from hookline_vllm.notices import now
@@ -21,7 +22,33 @@ MOST_LATE = 64
 
 
 class OwnSteps(StepTeller):
-    """A `StepTeller` of a scheduler whose requests have Hookline's numbers as names."""
+    """A `StepTeller` of a scheduler whose requests have Hookline's numbers as names.
+
+    Attributes:
+        ready: A plan that is to be told once the workers have it, with when it was
+            begun and complete; None without one.
+    """
+
+    def __init__(
+        self,
+        told: "Told",
+        scheduler: Any,
+        engine_index: int,
+        tell_state: Callable[[], SchedulerStats],
+    ) -> None:
+        super().__init__(told, scheduler, engine_index)
+        self._tell_state = tell_state
+        self.ready: tuple[int, Any, int] | None = None
+
+    def tell_plan(self) -> None:
+        """Tells of the plan that is ready, if any."""
+        ready, self.ready = self.ready, None
+        if ready is not None:
+            self.planned(*ready)
+
+    def state(self) -> SchedulerStats:
+        """Returns the engine's state."""
+        return self._tell_state()
 
     def added(self, request: Any) -> None:
         """Knows a request by the number that is its name."""
@@ -33,10 +60,10 @@ class Told:
     """A `Tap` that keeps what the teller tells until it is complete.
 
     The installed taps are told late: while vLLM's workers compute, or when it has
-    nothing to do.
+    nothing to do. What comes between a step's result and its output follows that.
 
     Attributes:
-        outputs: Outputs that have not been taken, in order.
+        outputs: Outputs that have not been taken, in order; `add` adds one.
         causes: Why requests are being ended from outside, by their numbers.
         drafts: Numbers of draft tokens that the last step has verified, likewise.
         is_updating: Whether vLLM takes in the result of a step.
@@ -51,6 +78,8 @@ class Told:
         self.is_updating = False
         self._queued: list[Queued] = []
         self._late: list[Callable[[Tap], None]] = []
+        self._result: Callable[[Tap], None] | None = None
+        self._held: list[Callable[[Tap], None]] = []
 
     def queued(self, request_id: int, prompt_tokens: int) -> None:
         """Notes a request, which comes with the next output."""
@@ -61,11 +90,15 @@ class Told:
         """Whether there is something to tell."""
         return bool(self.outputs or self._queued)
 
+    def add(self, output: StepOutput) -> None:
+        """Adds an output, with the requests that its state has and none had before."""
+        if self._queued:
+            output.events.queued, self._queued = self._queued, []
+        self.outputs.append(output)
+
     def drain(self) -> list[StepOutput]:
-        """Returns the outputs, of which the first has the new requests."""
+        """Takes the outputs."""
         outputs, self.outputs = self.outputs, []
-        if self._queued and outputs:
-            outputs[0].events.queued, self._queued = self._queued, []
         return outputs
 
     def command(self, at: int, command: Command) -> None:
@@ -73,10 +106,24 @@ class Told:
 
     def tell_late(self, tell: Callable[[Tap], None]) -> None:
         """Has the installed taps told when there is time."""
-        if self.tap is not None:
+        if self._result is not None:
+            self._held.append(tell)
+        elif self.tap is not None:
             self._late.append(tell)
             if len(self._late) >= MOST_LATE:
                 self.catch_up()
+
+    def tell_output(self, output: StepOutput) -> None:
+        """Has them told of an output: a step's directly after its result."""
+        if self.tap is None:
+            return
+        if output.record is not None and self._result is not None:
+            self._late.append(self._result)
+            self._result = None
+        self._late.append(lambda tap: tap.output(output.at, output))
+        if self._result is None:
+            held, self._held = self._held, []
+            self._late += held
 
     def catch_up(self) -> None:
         """Tells them all that is late."""
@@ -95,7 +142,8 @@ class Told:
         """Nothing: vLLM tells of no gate."""
 
     def computed(self, at: int, plan: StepPlan, result: StepResult) -> None:
-        self.tell_late(lambda tap: tap.computed(at, plan, result))
+        if self.tap is not None:
+            self._result = lambda tap: tap.computed(at, plan, result)
 
     def output(self, at: int, message: EngineMessage) -> None:  # noqa: ARG002
         assert isinstance(message, StepOutput)
@@ -103,33 +151,49 @@ class Told:
         for place, event in enumerate(events.finished):
             if (cause := self.causes.pop(event.request_id, None)) is not None:
                 events.finished[place] = replace(event, cause=cause)
-        self.outputs.append(message)
+        self.add(message)
 
     def close(self, error: BaseException | None) -> None:
+        """Tells the taps all that they have not been told, and that it ends."""
+        if self._result is not None:
+            self._late += [self._result, *self._held]
+            self._result = None
         self.catch_up()
         if self.tap is not None:
             self.tap.close(error)
 
 
-def follow(scheduler: Any, steps: StepTeller, told: Told) -> None:
-    """Has a scheduler tell of what it does; only this one, and not its class."""
+def follow(
+    scheduler: Any, steps: OwnSteps, told: Told, *, overlaps: bool = False
+) -> None:
+    """Has a scheduler tell of what it does; only this one, and not its class.
+
+    Args:
+        scheduler: VLLM's.
+        steps: Is told.
+        told: What it tells.
+        overlaps: Whether the caller has taps told while the workers compute.
+    """
     is_alone = not has_workers(scheduler)
 
     def adding(request: Any) -> Callable[[Any], None]:
         return lambda _: steps.added(request)
 
     def scheduling(*_: Any) -> Callable[[Any], None]:
+        steps.tell_plan()
         started_at = now()
         steps.planning()
 
         def scheduled(plan: Any) -> None:
-            steps.planned(started_at, plan, now())
+            steps.ready = (started_at, plan, now())
             if is_alone:  # what it waits for is computed in this thread
+                steps.tell_plan()
                 told.catch_up()
 
         return scheduled
 
     def updating(plan: Any, *_: Any) -> Callable[[Mapping[Any, Any]], None]:
+        steps.tell_plan()
         executed_at, drafts = now(), plan.scheduled_spec_decode_tokens
         told.drafts = {int(name): len(drafts[name]) for name in drafts}
         told.is_updating = True
@@ -141,16 +205,19 @@ def follow(scheduler: Any, steps: StepTeller, told: Told) -> None:
         return updated
 
     def finishing(*_: Any) -> Callable[[Any], None]:
+        steps.tell_plan()
         # Those that end in an update come with its outputs, and their error.
         return (lambda _: None) if told.is_updating else steps.finished
 
     def preempting(request: Any, timestamp: float, *_: Any) -> Callable[[Any], None]:
+        steps.tell_plan()
         computed = request.num_computed_tokens
         return lambda _: steps.preempted(request, timestamp, computed)
 
     def computing(*_: Any) -> Callable[[Any], None]:
         # Asked for once the workers have the plan.
-        return lambda _: told.catch_up()
+        steps.tell_plan()
+        return (lambda _: None) if overlaps else (lambda _: told.catch_up())
 
     _around(scheduler, "get_grammar_bitmask", computing)
     _around(scheduler, "add_request", adding)

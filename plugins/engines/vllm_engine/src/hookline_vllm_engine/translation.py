@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from hookline.events import NewTokens
 from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest, TokenLogprobs
 from hookline.sampling_values import SamplingValues
@@ -99,6 +100,41 @@ def _grammar(wanted: object, vllm: Binding) -> Any:
     options = {name: read(name) for name in _GRAMMAR_OPTIONS}
     found = {**given, **{name: each for name, each in options.items() if each}}
     return vllm.StructuredOutputsParams(**found)
+
+
+def new_tokens(
+    outputs: Iterable[Any],
+    requests: Mapping[int, SamplingValues],
+    drafts: Mapping[int, int],
+    at: int,
+) -> tuple[list[NewTokens], dict[int, Any]]:
+    """Returns new tokens, and vectors of embedded requests by their numbers.
+
+    Args:
+        outputs: What vLLM tells of each request after a step.
+        requests: The parameters of those that run, by their numbers.
+        drafts: Numbers of draft tokens that were verified, likewise.
+        at: Timestamp of the tokens, in ns.
+    """
+    tokens, pooled = [], {}
+    for each in outputs:
+        number, new = int(each.request_id), each.new_token_ids
+        if not new:
+            if each.pooling_output is not None:
+                pooled[number] = each.pooling_output
+            continue
+        if (params := requests.get(number)) is None:
+            continue
+        logprobs, prompts = each.new_logprobs, each.new_prompt_logprobs_tensors
+        if logprobs is None and prompts is None and not drafts:  # as most are
+            tokens.append(NewTokens(number, at, new))
+            continue
+        logprobs = logprobs_of(logprobs, params)
+        prompts = prompt_logprobs_of(prompts, params)
+        drafted = drafts.get(number, 0)
+        accepted = min(drafted, len(new) - 1)
+        tokens.append(NewTokens(number, at, new, logprobs, prompts, drafted, accepted))
+    return tokens, pooled
 
 
 def logprobs_of(lists: Any, params: SamplingValues) -> list[TokenLogprobs] | None:
