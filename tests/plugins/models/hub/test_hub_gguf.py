@@ -59,11 +59,16 @@ def names_in(cache: Path) -> list[str]:
 
 
 def test_quantizations_are_told_by_the_names_of_files() -> None:
-    """In folders or not, split or not, of several makers; projectors are none."""
+    """In folders or not, split or not, of several makers; others' are left out."""
     paths = [
         *("a-Q4_K_M.gguf", "a.Q8_0.gguf", "a-UD-Q4_K_XL.gguf", "a-bf16.gguf"),
         *("IQ2_XXS/a-IQ2_XXS-00002-of-00002.gguf", "mmproj-a-F16.gguf"),
-        *("IQ2_XXS/a-IQ2_XXS-00001-of-00002.gguf", "a.md", "plain.gguf"),
+        *(
+            "IQ2_XXS/a-IQ2_XXS-00001-of-00002.gguf",
+            "a.md",
+            "plain.gguf",
+            "imatrix_a.gguf",
+        ),
     ]
     found = quants(paths)
 

@@ -15,8 +15,8 @@ _SPLIT = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})")
 _QUANT = re.compile(
     r"(?:.*?[-._/])?((?:UD-)?(?:I?Q\d\w*|TQ\d_\d|MXFP4\w*|BF16|F16|F32))", re.IGNORECASE
 )
-_PROJECTOR = "mmproj"
-"""Files beside a model's that have its image encoder."""
+_OTHERS = ("mmproj", "imatrix")
+"""Files beside a model's: its image encoder, and what its quantization minded."""
 
 
 def quants(paths: Iterable[str]) -> dict[str, list[str]]:
@@ -32,7 +32,7 @@ def quants(paths: Iterable[str]) -> dict[str, list[str]]:
     stems: dict[str, list[str]] = {}
     for path in sorted(paths):
         found = PurePosixPath(path)
-        if found.suffix == SUFFIX and not found.name.startswith(_PROJECTOR):
+        if found.suffix == SUFFIX and not found.name.startswith(_OTHERS):
             stem = path.removesuffix(SUFFIX)
             split = _SPLIT.fullmatch(stem)
             stems.setdefault(split["stem"] if split else stem, []).append(path)
