@@ -201,7 +201,8 @@ class Scheduler:
         del result
         outputs = []
         for name in plan.num_scheduled_tokens:
-            request = self.requests[name]
+            if (request := self.requests.get(name)) is None:
+                continue  # it was ended meanwhile
             output = self.make(name)
             self.given[name] = self.given.get(name, 0) + 1
             params = request.sampling_params

@@ -430,39 +430,45 @@ def test_workers_have_the_next_step_before_clients_are_told_the_last() -> None:
     assert driven.engine.has_work
 
 
-def test_commands_between_two_steps_are_told_after_the_first() -> None:
+def test_who_leaves_during_a_step_gets_no_more_tokens() -> None:
     """Each output has the state of its moment, so that requests are conserved."""
     driven = Driven(with_workers())
     driven.run(add(1, SamplingParams(max_tokens=9)))
+    driven.run()
 
     gone = Finish([1], Aborted("client_disconnect"))
-    step, abort = driven.run(add(2, SamplingParams(max_tokens=1)), gone)
+    abort, step = driven.run(add(2, SamplingParams(max_tokens=1)), gone)
     last = driven.output()
 
-    assert isinstance(step, StepOutput)
     assert isinstance(abort, StepOutput)
-    assert [each.request_id for each in step.events.new_tokens] == [1]
-    assert [each.request_id for each in step.events.queued] == [1]
+    assert isinstance(step, StepOutput)
     assert [each.request_id for each in abort.events.queued] == [2]
     assert [(each.cause, each.output_tokens) for each in abort.events.finished] == [
         (gone.cause, 1)
     ]
+    assert step.record is not None
+    assert step.events.new_tokens == []
     assert [each.request_id for each in last.events.finished] == [2]
-    counts = [(each.stats.running, each.stats.waiting) for each in (step, abort, last)]
-    assert counts == [(1, 0), (0, 1), (0, 0)]
-    residues = [each.stats.totals.residue.requests for each in (step, abort, last)]
+    outputs = (abort, step, last)
+    assert [(each.stats.running, each.stats.waiting) for each in outputs] == [
+        *((0, 1), (0, 1), (0, 0))
+    ]
+    residues = [each.stats.totals.residue.requests for each in outputs]
     assert residues == [0, 0, 0]
     assert not driven.engine.has_work
 
 
-def test_an_end_is_told_as_it_was_if_an_abort_comes_too_late() -> None:
-    """The request had ended in the step during which its client left."""
+def test_an_abort_after_the_end_changes_nothing() -> None:
+    """A call has had the step's result taken in, in which the request ended."""
     driven = Driven(with_workers())
     driven.run(add(1, SamplingParams(max_tokens=1)))
 
-    output = driven.output(Finish([1], Aborted("client_disconnect")))
+    gone = Finish([1], Aborted("client_disconnect"))
+    output, reply = driven.run(Call(0, 1, IsSleeping()), gone)
 
+    assert isinstance(output, StepOutput)
     assert [each.cause for each in output.events.finished] == [LengthReached()]
+    assert reply == Reply(0, 1, SleepState(None))
 
 
 def test_a_sleep_waits_for_the_step_in_flight() -> None:

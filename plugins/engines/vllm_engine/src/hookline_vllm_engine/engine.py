@@ -97,7 +97,7 @@ class VllmEngine:
         self._heartbeat = round(config.observers.heartbeat_seconds * NANOSECONDS)
         self._last_state = self._clock.now()
         self._told = Told(tap)
-        self._steps = Stepper(core)
+        self._steps, self._ended = Stepper(core), _NOTHING
         follow(
             core.scheduler,
             OwnSteps(self._told, core.scheduler, facts.engine_index, self._stats),
@@ -122,33 +122,37 @@ class VllmEngine:
     def run_once(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
         """Takes all waiting commands, then steps, or waits in `receive`.
 
-        A step that has been begun is ended first: commands find none in flight, and
-        those that came meanwhile are part of the next one. The workers have that one
-        before what is returned is made of the last.
+        What came while workers computed a step counts before its result, as in vLLM:
+        who has left gets no more tokens, and who has come is in the next step. The
+        workers have that one before what is returned is made of the last.
 
         Raises:
             EngineDeadError: A worker has ended.
         """
         if self._has_failed:
             raise EngineDeadError("a worker of vLLM has ended")
-        ended = self._end_step()
+        if self._steps.overlaps:
+            self._told.catch_up()  # what has been sent, while the workers compute
+            self._steps.wait()
         while (command := receive(0)) is not None:
             self._take(command)
         self._expire()
+        self._end_step()
         if (asleep := self._sleep.advance()) is not None:
             self._reply_with_state("sleep", asleep)
         if self.has_work:
             if self._steps.overlaps:
                 self._steps.begin()
             else:
-                ended = self._ended(self._steps.run())
+                self._take_in(*self._steps.run())
         elif not (self._told.has_news or self._replies):
             self._told.catch_up()
             wait = max(0.0, min(timeout_seconds, self._seconds_to_next()))
             if (command := receive(wait)) is not None:
                 self._take(command)
-        for each in ended.outputs:
-            self._take_outputs(each, ended.place)
+        (outputs, place), self._ended = self._ended, _NOTHING
+        for each in outputs:
+            self._take_outputs(each, place)
         return self._messages()
 
     def close(self) -> None:
@@ -171,6 +175,7 @@ class VllmEngine:
         elif isinstance(command, Finish):
             self._finish(command.request_ids, command.cause)
         else:
+            self._end_step()  # nothing is in flight while it is carried out
             self._call(command)
 
     def _add(self, request: GenerateRequest) -> None:
@@ -263,17 +268,14 @@ class VllmEngine:
 
     # -- steps ---------------------------------------------------------------------
 
-    def _end_step(self) -> _Ended:
-        if not self._steps.overlaps:
-            return _NOTHING
-        self._told.catch_up()  # what has been sent, while the workers compute
-        return self._ended(self._steps.end())
+    def _end_step(self) -> None:
+        if (step := self._steps.end()) is not None:
+            self._take_in(*step)
 
-    def _ended(self, step: tuple[Mapping[int, Any], bool]) -> _Ended:
-        outputs, is_executed = step
+    def _take_in(self, outputs: Mapping[int, Any], is_executed: bool) -> None:
         if not is_executed and self._core.scheduler.has_requests():
             time.sleep(_PAUSE_SECONDS)  # for threads that bring what requests wait for
-        return _Ended(outputs.values(), len(self._told.outputs) - 1)
+        self._ended = _Ended(outputs.values(), len(self._told.outputs) - 1)
 
     def _take_outputs(self, told: Any, place: int) -> None:
         """Adds the tokens of a step to what the scheduler has told of it.

@@ -48,7 +48,7 @@ class Stepper:
         return is_in_flight or bool(core.scheduler.has_requests())
 
     def begin(self) -> None:
-        """Gives the workers a step, which has to be ended before anything else."""
+        """Gives the workers a step, which has to be ended before the next one."""
         core, executor = self._core, self._core.model_executor
         plan = core.scheduler.schedule()
         with core.log_error_detail(plan):
@@ -60,19 +60,28 @@ class Stepper:
             sampled = executor.sample_tokens(grammar, non_block=True)
         self._begun = _Begun(plan, computed, sampled, is_executed)
 
-    def end(self) -> tuple[Mapping[int, Any], bool]:
-        """Waits for the step that was begun; returns what `run` does."""
-        if self._begun is None:
-            return EMPTY, True
-        (plan, computed, sampled, is_executed), self._begun = self._begun, None
-        core = self._core
-        with core.log_error_detail(plan):
-            if (result := sampled.result()) is None:
-                computed.result()  # raises what has kept the workers from sampling
+    def wait(self) -> None:
+        """Waits for the result of the step that was begun, if any."""
+        if (begun := self._begun) is None:
+            return
+        with self._core.log_error_detail(begun.plan):
+            if begun.sampled.result() is None:
+                begun.computed.result()  # raises what has kept them from sampling
                 raise RuntimeError("vLLM's workers have returned no result of a step")
-        outputs = core.scheduler.update_from_output(plan, result)
-        core.post_step(is_executed)
-        return outputs, is_executed
+
+    def end(self) -> tuple[Mapping[int, Any], bool] | None:
+        """Takes in the result that was waited for.
+
+        Returns:
+            What `run` returns; None if no step was begun.
+        """
+        if (begun := self._begun) is None:
+            return None
+        self._begun = None
+        result = begun.sampled.result()
+        outputs = self._core.scheduler.update_from_output(begun.plan, result)
+        self._core.post_step(begun.is_executed)
+        return outputs, begun.is_executed
 
     def run(self) -> tuple[Mapping[int, Any], bool]:
         """Runs a step, or what the core does of several.
