@@ -142,7 +142,7 @@ class VllmEngine:
             self._reply_with_state("sleep", asleep)
         if self.has_work:
             if self._steps.overlaps:
-                self._steps.begin()
+                self._steps.dispatch()
             else:
                 self._take_in(*self._steps.run())
         elif not (self._told.has_news or self._replies):
@@ -269,7 +269,7 @@ class VllmEngine:
     # -- steps ---------------------------------------------------------------------
 
     def _end_step(self) -> None:
-        if (step := self._steps.end()) is not None:
+        if (step := self._steps.collect()) is not None:
             self._take_in(*step)
 
     def _take_in(self, outputs: Mapping[int, Any], is_executed: bool) -> None:

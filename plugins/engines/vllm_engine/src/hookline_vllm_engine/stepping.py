@@ -32,7 +32,7 @@ class Stepper:
     core with a queue of batches has steps in flight by itself.
 
     Attributes:
-        overlaps: Whether steps are begun and ended; otherwise they are run.
+        overlaps: Whether steps are dispatched and collected; otherwise they are run.
     """
 
     def __init__(self, core: Any) -> None:
@@ -47,8 +47,8 @@ class Stepper:
         is_in_flight = self._begun is not None or bool(core.batch_queue)
         return is_in_flight or bool(core.scheduler.has_requests())
 
-    def begin(self) -> None:
-        """Gives the workers a step, which has to be ended before the next one."""
+    def dispatch(self) -> None:
+        """Gives the workers a step, which has to be collected before the next one."""
         core, executor = self._core, self._core.model_executor
         plan = core.scheduler.schedule()
         with core.log_error_detail(plan):
@@ -69,7 +69,7 @@ class Stepper:
                 begun.computed.result()  # raises what has kept them from sampling
                 raise RuntimeError("vLLM's workers have returned no result of a step")
 
-    def end(self) -> tuple[Mapping[int, Any], bool] | None:
+    def collect(self) -> tuple[Mapping[int, Any], bool] | None:
         """Takes in the result that was waited for.
 
         Returns:
