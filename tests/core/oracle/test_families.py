@@ -114,7 +114,6 @@ def test_greedy_output_equals_generate(
         product(sorted(FAMILIES), [None, 32]),
         ("gpt-oss", None),
         ("llama", 32),
-        slow=product(ESSENTIAL_FAMILIES, [None]),
     ),
     indirect=["family"],
 )

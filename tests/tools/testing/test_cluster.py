@@ -47,7 +47,7 @@ def served(
 
 
 @pytest.mark.parametrize(
-    "name", essential(TRAFFIC, "uniform", "bursts", "conversations", slow=["mixed"])
+    "name", essential(TRAFFIC, "uniform", "bursts", "conversations")
 )
 def test_all_requests_are_served_and_counted_once(name: str) -> None:
     """Received is finished and in flight at every sampled moment, and at the end."""

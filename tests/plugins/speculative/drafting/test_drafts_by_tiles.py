@@ -46,6 +46,7 @@ def metadata(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [None, 20])
 def test_tiles_attend_as_decodes_do(window: int | None) -> None:
     """Four tokens at once and four decodes over the same blocks differ by rounding."""

@@ -54,7 +54,7 @@ def config_for(
     return replace(MODES[mode], model=model, speculative=speculative)
 
 
-@pytest.mark.parametrize("name", essential(sorted(FAMILIES), "llama", slow=["gemma2"]))
+@pytest.mark.parametrize("name", essential(sorted(FAMILIES), "llama"))
 def test_every_family_is_left_as_it_is(
     name: str, tmp_path: Path, make_head: MakeHead
 ) -> None:

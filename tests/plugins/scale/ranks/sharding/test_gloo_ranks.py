@@ -14,6 +14,7 @@ PROMPT = [*range(5, 25), 300, 317]
 COUNT = 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "qwen3-moe"])
 @pytest.mark.parametrize("kernels", Kernels)
 def test_greedy_output_equals_generate(

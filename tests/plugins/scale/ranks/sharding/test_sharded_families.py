@@ -30,7 +30,6 @@ NOT_REPEATED = {"falcon-new"}
             ["bloom", "deepseek-v2", "falcon", "gpt2", "mpt"], [Kernels.TORCH], [2]
         ),
         *product(["gemma2", "gpt-oss", "llama", "phi3"], [Kernels.AUTO], [2]),
-        ("qwen3-moe", Kernels.AUTO, 4),
     ),
 )
 def test_greedy_output_equals_generate(
