@@ -34,20 +34,9 @@ from hookline_kernels.quantized_weight import dequantize, pack
 from hookline_models.checkpoints.loading import load_model
 from hookline_testing.conformance import assert_conforms
 from hookline_testing.gguf_files import GgufFile, encoded
+from hookline_testing.oracle import SHAPE as ORACLE_SHAPE
 
-VOCAB = 320
-SHAPE: dict[str, Any] = {
-    "vocab_size": VOCAB,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 256,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": None,
-}
+SHAPE: dict[str, Any] = {**ORACLE_SHAPE, "pad_token_id": None}
 LARGE = {**SHAPE, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 1}
 """For blocks of 256 numbers."""
 WINDOWS = ["sliding_attention", "full_attention", "sliding_attention"]
@@ -266,7 +255,8 @@ def test_the_log_says_what_stays_quantized(
 
     loaded(GgufFile(tmp_path, config, Kind.Q4_0, table=Kind.Q8_0).write())
 
-    [line] = [each.getMessage() for each in caplog.records]
+    own = [each for each in caplog.records if each.name.startswith("hookline_gguf")]
+    [line] = [each.getMessage() for each in own]  # other tests turn on others' lines
     assert "21 of Q4_0 (" in line
     assert "1 of Q8_0 (" in line
     assert "dequantized to float32: 1 (0 MiB)" in line
