@@ -1,12 +1,10 @@
 """The documentation's site has each page, and its links lead somewhere."""
 
-import importlib.util
 import json
 import os
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from aiohttp import web
@@ -15,6 +13,7 @@ from aiohttp.test_utils import TestServer
 from hookline_testing.chromium import PROGRAM, browsing
 from hookline_testing.client_environments import NotInstalledError
 from hookline_testing.debian_programs import MUST_INSTALL, needed_program
+from hookline_testing.script_module import script_module
 
 ROOT = Path(__file__).parents[2]
 README = """# House
@@ -25,18 +24,7 @@ README = """# House
 """
 
 
-def loaded() -> ModuleType:
-    """The script that makes the site."""
-    path = ROOT / "tools" / "docs_site.py"
-    spec = importlib.util.spec_from_file_location("docs_site", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-docs_site = loaded()
+docs_site = script_module(ROOT / "tools" / "docs_site.py")
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
 """docs/structure.md follows from the import contracts."""
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from hookline_testing.script_module import script_module
 
 ROOT = Path(__file__).parents[2]
 
@@ -13,13 +14,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def structure() -> ModuleType:
     """The script that renders the page."""
-    path = ROOT / "tools" / "structure.py"
-    spec = importlib.util.spec_from_file_location("structure", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script_module(ROOT / "tools" / "structure.py")
 
 
 @pytest.fixture(scope="module")

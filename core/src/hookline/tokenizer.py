@@ -59,7 +59,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, folder: Path, mode: str = "auto") -> "Tokenizer":
-        """Loads a tokenizer from a folder, as one of the configuration's modes says.
+        """Loads a tokenizer from a folder, by a mode that `--tokenizer-mode` takes.
 
         Raises:
             ModelLoadError: The folder has no tokenizer, or it is refused.

@@ -1,10 +1,11 @@
 """The demo model's README shows what its training has left."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from hookline_testing.script_module import script_module
 
 FOLDER = Path(__file__).parents[3] / "models" / "demo"
 
@@ -12,12 +13,7 @@ FOLDER = Path(__file__).parents[3] / "models" / "demo"
 @pytest.fixture
 def report() -> ModuleType:
     """The script, imported."""
-    spec = importlib.util.spec_from_file_location("report", FOLDER / "report.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script_module(FOLDER / "report.py")
 
 
 def test_readme_is_up_to_date(report: ModuleType) -> None:

@@ -43,21 +43,20 @@ def overridden(
         own = found.get(name)
         is_part = name.endswith(_PART) and name not in _NO_PARTS
         if is_part and isinstance(own, dict) and isinstance(value, dict):
-            found[name] = _merged(own, value)
+            found[name] = merged(own, value)
         else:
             found[name] = value
     return found
 
 
-def _merged(
-    described: Mapping[str, object], overrides: Mapping[str, object]
+def merged(
+    first: Mapping[str, object], second: Mapping[str, object]
 ) -> dict[str, object]:
-    """Changes the configuration of a part, at every depth."""
-    found = dict(described)
-    for name, value in overrides.items():
-        own = found.get(name)
-        if isinstance(own, dict) and isinstance(value, dict):
-            found[name] = _merged(own, value)
-        else:
-            found[name] = value
+    """Returns the keys of both; those of the second win, mappings are merged."""
+    found = dict(first)
+    for key, value in second.items():
+        before = found.get(key)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            value = merged(before, value)  # noqa: PLW2901
+        found[key] = value
     return found

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn, cast
 
 from hookline.config.sections import missing_distribution
+from hookline_description.overriding import merged
 from hookline_registry.spelling import did_you_mean
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.command_parser import CommandParser
 from hookline_server.cli.options.help import WIDTH, asked_help, show_help
-from hookline_server.cli.options.merging import merged
 from hookline_server.cli.options.option import Kind, Option
 from hookline_server.cli.options.peers import advice
 

@@ -10,8 +10,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from hookline_description.overriding import merged
 from hookline_server.cli.errors import UsageError
-from hookline_server.cli.options.merging import merged
 from hookline_server.cli.options.option import Kind, Option
 from hookline_server.cli.options.peers import is_settled, takes_settled_value
 from hookline_server.cli.options.renamed import (
