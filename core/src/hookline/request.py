@@ -123,6 +123,8 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         sections: What extensions get of it, by their names; before the front end has
             prepared it, what the client asks of them, such as `PoolingParams`.
         is_moved: Whether it already counts as received by an engine that has ended.
+        adapter: Digest of the weights that compute it beside the model's, such as those
+            of a LoRA adapter, which its blocks' hashes contain; None without any.
     """
 
     request_id: int = 0
@@ -138,6 +140,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     skip_reading_prefix_cache: bool = False
     sections: Sections = NO_SECTIONS
     is_moved: bool = False
+    adapter: str | None = None
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -13,11 +13,13 @@ class RequestPart:
         is_prefill_only: Whether the request ends with its prompt, and nothing is
             sampled for it.
         skip_reading_prefix_cache: Whether all of its prompt has to be computed.
+        adapter: As of `GenerateRequest`.
     """
 
     section: object
     is_prefill_only: bool = False
     skip_reading_prefix_cache: bool = False
+    adapter: str | None = None
 
 
 @runtime_checkable

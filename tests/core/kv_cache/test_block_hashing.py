@@ -20,7 +20,7 @@ def chain(
 ) -> list[bytes]:
     hashes: list[bytes] = []
     hasher = BlockHasher(block_size, algorithm)
-    hasher.extend(hashes, token_ids, lora=lora, cache_salt=cache_salt)
+    hasher.extend(hashes, token_ids, adapter=lora, cache_salt=cache_salt)
     return hashes
 
 
@@ -40,7 +40,7 @@ def test_hashes_grow_as_tokens_come(algorithm: HashAlgorithm) -> None:
     hashes: list[bytes] = []
 
     for count in range(8):
-        hasher.extend(hashes, list(range(count)), lora="a", cache_salt="b")
+        hasher.extend(hashes, list(range(count)), adapter="a", cache_salt="b")
 
     assert hashes == chain(list(range(7)), algorithm, lora="a", cache_salt="b")
 

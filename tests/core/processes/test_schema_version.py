@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {65: "d9c10706935af224ca3274c2e96d6d274b4fdc17494ea8d4c54adbed0f5292ae"}
+DIGESTS = {66: "cef9382eba37c5ee5fdae0c1fe7fb82fe94e2b79bc6cb3e6ba55f8e43d12fab8"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

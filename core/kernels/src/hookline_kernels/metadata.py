@@ -58,9 +58,12 @@ class LayerMetadata(AttentionMetadata):
 
     Attributes:
         positions: [T] int64, of each token in its request.
+        adapters: Which rows have which adapter, for layers that apply adapters; None if
+            the model's weights alone compute the step.
     """
 
     positions: torch.Tensor
+    adapters: object | None = None
 
 
 CosSin = tuple[torch.Tensor, torch.Tensor]

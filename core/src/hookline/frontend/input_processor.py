@@ -154,6 +154,9 @@ class InputProcessor:
                 each.skip_reading_prefix_cache for each in parts.values()
             ),
             sections=sections or NO_SECTIONS,
+            adapter=next(
+                (each.adapter for each in parts.values() if each.adapter), None
+            ),
         )
 
     def _check_tokens(self, param: str, token_ids: Collection[int]) -> None:

@@ -136,6 +136,7 @@ def engine_request(
         eos_token_ids=(EOS,),
         cache_salt=cache_salt,
         facts=RequestFacts(priority=priority, lora=lora, session_id=session_id),
+        adapter=lora,
     )
 
 

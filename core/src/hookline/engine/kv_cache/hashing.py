@@ -24,8 +24,8 @@ DIGESTS: dict[str, Digest] = {"sha256": _sha256, "blake2b": _blake2b}
 class BlockHasher:
     """Hashes full blocks, each over its parent's hash and its own tokens.
 
-    The first block's parent is the hash of the extra keys (LoRA, cache salt): requests
-    that differ in them share no block.
+    The first block's parent is the hash of the extra keys (the adapter's digest, cache
+    salt): requests that differ in them share no block.
     """
 
     def __init__(self, block_size: int, algorithm: str) -> None:
@@ -37,18 +37,18 @@ class BlockHasher:
         hashes: list[bytes],
         token_ids: Sequence[int],
         *,
-        lora: str | None,
+        adapter: str | None,
         cache_salt: str | None,
     ) -> None:
         """Appends the hashes of blocks that have become full since the last call."""
         size = self._block_size
         if not hashes and len(token_ids) < size:
             return
-        parent = hashes[-1] if hashes else self._root(lora, cache_salt)
+        parent = hashes[-1] if hashes else self._root(adapter, cache_salt)
         for start in range(len(hashes) * size, len(token_ids) - size + 1, size):
             tokens = array("q", token_ids[start : start + size]).tobytes()
             parent = self._digest(parent + tokens)
             hashes.append(parent)
 
-    def _root(self, lora: str | None, cache_salt: str | None) -> bytes:
-        return self._digest(msgspec.msgpack.encode((lora, cache_salt)))
+    def _root(self, adapter: str | None, cache_salt: str | None) -> bytes:
+        return self._digest(msgspec.msgpack.encode((adapter, cache_salt)))

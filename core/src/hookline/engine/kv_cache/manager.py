@@ -232,6 +232,6 @@ class KVCacheManager:
         self._hasher.extend(
             request.block_hashes,
             request.token_ids,
-            lora=request.facts.lora,
+            adapter=request.inner.adapter,
             cache_salt=request.inner.cache_salt,
         )

@@ -80,7 +80,7 @@ class PrefixBalancer:
         self._hasher.extend(
             hashes,
             request.prompt_token_ids[: self._most],
-            lora=request.facts.lora,
+            adapter=request.adapter,
             cache_salt=request.cache_salt,
         )
         return hashes
