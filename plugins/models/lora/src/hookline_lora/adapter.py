@@ -38,11 +38,19 @@ class AdapterRef(msgspec.Struct, frozen=True, kw_only=True):
 class AdapterUse(msgspec.Struct, frozen=True, array_like=True):
     """A request's section: the adapter that computes it.
 
+    An engine that does not know the digest, because it has been started or joined since
+    the adapter was loaded, reads the folder; if that has other content by now, the
+    request ends with an error.
+
     Attributes:
         digest: That of its `AdapterRef`.
+        name: Its name, for errors.
+        path: Folder that it was read from.
     """
 
     digest: str
+    name: str
+    path: str
 
 
 USE = Section(LORA, AdapterUse)
