@@ -17,6 +17,7 @@ from hookline_server.dialects import (
 from hookline_server.engine import ServingEngine
 from hookline_server.entrance import Entrance, show_limits
 from hookline_server.errors import shape_error
+from hookline_server.handlers.adapters import ADAPTER_ROUTES
 from hookline_server.handlers.anthropic_messages import count_tokens, create_message
 from hookline_server.handlers.chat_completions import chat_completions
 from hookline_server.handlers.completions import completions
@@ -61,6 +62,7 @@ ROUTES = (
     web.post(MESSAGES_PATH, create_message),
     web.post(f"{MESSAGES_PATH}/count_tokens", count_tokens),
     web.get("/v1/models", list_models),
+    *ADAPTER_ROUTES,
     web.get("/v1/models/{model:.+}", show_model),
     web.post(EMBEDDINGS_PATH, embeddings),
     web.post(POOLING_PATH, pooling),

@@ -21,6 +21,8 @@ LIVENESS = frozenset(
 ADMINISTRATION = (
     *("/reset_prefix_cache", "/sleep", "/wake_up", "/is_sleeping"),
     *("/scale", "/scale_elastic_ep", "/is_scaling_elastic_ep"),
+    *("/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
+    *("/load_lora_adapter", "/unload_lora_adapter", "/v1/adapters/{adapter}/pin"),
     *("/debug/recording", "/stalled", "/why", "/why/{id}"),
 )
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Generic, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, Slo
 from hookline.request_limits import LOGPROBS
 from hookline.sampling_params import SamplingParams
-from hookline_server.adapters import adapters_of
+from hookline_server.adapters import adapters_of, manager_of
 from hookline_server.answers.answer import Identity
 from hookline_server.api_error import ApiError
 from hookline_server.auth.permissions import check_permissions
@@ -44,6 +45,11 @@ from hookline_server.settings import MaxTokensPolicy
 from hookline_server.streams import PromptBatch
 
 Body = TypeVar("Body", bound=EngineRequest)
+_LONGEST_NAME = 256
+"""Characters of the longest name of an adapter."""
+_MOST_SHOWN = 20
+_MOST_COMPARED = 1000
+"""Names that a wrong one is compared with, for its error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +222,7 @@ async def admit(
     body = await read_message(request, kind)
     if identity.key is not None:
         check_permissions(request, identity.key, body)
-    adapter = check_model(request.app, body.model)
+    adapter = await named_adapter(request.app, body.model)
     check(body)
     session_id = None
     if engine.facts.enable_kv_cache_events:  # or no event would tell it
@@ -247,8 +253,10 @@ def served_names(app: web.Application) -> list[str]:
     return list(dict.fromkeys((app[ENGINE].facts.model_name, *others)))
 
 
-def check_model(app: web.Application, name: str | None) -> str | None:
+async def named_adapter(app: web.Application, name: str | None) -> str | None:
     """Returns the adapter that is named as the model; None if it is the model itself.
+
+    An adapter may be looked for where others have loaded it.
 
     Raises:
         ApiError: Neither is served under this name.
@@ -256,13 +264,25 @@ def check_model(app: web.Application, name: str | None) -> str | None:
     names = served_names(app)
     if name is None or name in names:
         return None
-    adapters = adapters_of(app[ENGINE].facts)
-    if name in adapters:
+    facts = app[ENGINE].facts
+    if (manager := manager_of(facts)) is not None:
+        if len(name) <= _LONGEST_NAME and await manager.find(app[ENGINE].call, name):
+            return name
+    elif name in adapters_of(facts):
         return name
-    served = ", ".join(map(repr, (*names, *adapters)))
-    raise ApiError(
+    raise _unserved(name, (*names, *adapters_of(facts)))
+
+
+def _unserved(name: str, served: Sequence[str]) -> ApiError:
+    """Returns the error for a name, which shows the nearest ones, or the first."""
+    near = get_close_matches(name[:_LONGEST_NAME], served[:_MOST_COMPARED])
+    first, rest = served[:_MOST_SHOWN], len(served) - _MOST_SHOWN
+    shown = ", ".join(map(repr, near or first))
+    more = f" and {rest} more" if rest > 0 and not near else ""
+    return ApiError(
         404,
-        f"the model {name[:MAX_SHOWN]!r} is not served; available: {served}",
+        f"the model {name[:MAX_SHOWN]!r} is not served; "
+        f"{'did you mean' if near else 'available:'} {shown}{more}{'?' * bool(near)}",
         code="model_not_found",
         param="model",
     )

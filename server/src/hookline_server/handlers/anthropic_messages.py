@@ -7,7 +7,7 @@ from aiohttp import web
 
 from hookline_server.answers.anthropic_message import AnthropicAnswer
 from hookline_server.context import ENGINE, PARSERS
-from hookline_server.handlers.admission import admit, check_model, ready_engine
+from hookline_server.handlers.admission import admit, named_adapter, ready_engine
 from hookline_server.handlers.common import json_response
 from hookline_server.handlers.conversation import (
     Conversation,
@@ -100,7 +100,7 @@ async def count_tokens(request: web.Request) -> web.Response:
     """Counts the tokens of the prompt that a conversation becomes."""
     ready_engine(request)
     body = await read_message(request, CountTokensRequest)
-    check_model(request.app, body.model)
+    await named_adapter(request.app, body.model)
     check_prompt(body)
     _, conversation = _conversation(request, body)
     return json_response(TokenCount(await count_conversation(request, conversation)))

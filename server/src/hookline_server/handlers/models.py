@@ -1,11 +1,11 @@
 """`/v1/models`."""
 
 from aiohttp import web
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from hookline_server.adapters import adapters_of
+from hookline_server.adapters import adapters_of, manager_of
 from hookline_server.context import ENGINE, STARTED
-from hookline_server.handlers.admission import check_model, served_names
+from hookline_server.handlers.admission import named_adapter, served_names
 from hookline_server.handlers.common import json_response
 from hookline_server.openapi.operation import Operation, Tag, described
 from hookline_server.protocol.listing import ModelCard, ModelList
@@ -22,18 +22,23 @@ async def list_models(request: web.Request) -> web.Response:
 async def show_model(request: web.Request) -> web.Response:
     """Describes one model."""
     name = request.match_info["model"]
-    check_model(request.app, name)
+    await named_adapter(request.app, name)
     return json_response(_card(request, name))
 
 
 def _card(request: web.Request, name: str) -> ModelCard:
     engine = request.app[ENGINE]
-    facts = engine.facts
+    facts, manager = engine.facts, None
+    parent: str | UnsetType = UNSET
+    if name not in served_names(request.app):
+        manager = manager_of(facts)
+        named = None if manager is None else manager.parent_of(name)
+        parent = named or facts.model_name
     return ModelCard(
         id=name,
         created=request.app[STARTED],
-        root=engine.model,
-        parent=UNSET if name in served_names(request.app) else facts.model_name,
+        root=engine.model if manager is None else manager.path_of(name),
+        parent=parent,
         max_model_len=facts.model.max_model_len,
         default_sampling_params=dict(facts.model.sampling.values) or UNSET,
     )

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from hookline_server.context import SETTINGS
 from hookline_server.engine import ServingEngine
-from hookline_server.handlers.admission import check_model, ready_engine
+from hookline_server.handlers.admission import named_adapter, ready_engine
 from hookline_server.handlers.common import json_response
 from hookline_server.handlers.conversation import template_defaults
 from hookline_server.ignored import ignored_of
@@ -42,7 +42,7 @@ async def tokenize(request: web.Request) -> web.Response:
     """Tokenizes a prompt or a conversation."""
     engine = ready_engine(request)
     body = await read_message(request, TokenizeRequest)
-    check_model(request.app, body.model)
+    await named_adapter(request.app, body.model)
     check_tokenize(body)
     trusted = request.app[SETTINGS].replies.trust_request_chat_template
     check_template(body, is_trusted=trusted)
@@ -73,7 +73,7 @@ async def detokenize(request: web.Request) -> web.Response:
     """Detokenizes tokens."""
     engine = ready_engine(request)
     body = await read_message(request, DetokenizeRequest)
-    check_model(request.app, body.model)
+    await named_adapter(request.app, body.model)
     check_tokens("tokens", body.tokens, engine.facts.model.vocab_size)
     return json_response(
         DetokenizeResponse(prompt=await engine.texts.decode(body.tokens))
