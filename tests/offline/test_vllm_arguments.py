@@ -37,7 +37,6 @@ def test_arguments_of_a_script_are_taken() -> None:
     ("name", "value", "advice"),
     [
         ("trust_remote_code", True, "leave it out"),
-        ("enable_lora", True, "not supported"),
         ("swap_space", 4, "cpu_offload"),
         ("limit_mm_per_prompt", {"image": 2}, "only text"),
     ],

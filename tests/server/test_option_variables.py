@@ -130,7 +130,7 @@ def test_file_has_the_habits_of_vllm(tmp_path: Path) -> None:
     file = tmp_path / "serve.yaml"
     file.write_text(
         "gpu_memory_utilization: 0.5\nnum-gpu-blocks-override: 8\ndtype: half\n"
-        "disable-log-stats: true\nenable-lora: false\ndisable-log-requests: true\n"
+        "disable-log-stats: true\nenable-mm-embeds: false\ndisable-log-requests: true\n"
         "speculative-config.method: ngram\nspeculative-config.words: [a, b]\n"
         "max_num_batched_tokens: 8k\ntensor_parallel_size: 1\n"
     )
@@ -154,7 +154,7 @@ def test_file_has_the_habits_of_vllm(tmp_path: Path) -> None:
         ("=seqs", "--max-num-seqs", "--max-model-len"),
         ("=num-gpu-blocks-override", "--num-kv-blocks", "--block-size"),
         ("=all", "--block-size", "--help=GROUP"),
-        ("=enable-lora", "--enable-lora is not an option of Hookline", "usage"),
+        ("=lora-dtype", "--lora-dtype is not an option of Hookline", "usage"),
         ("=sglang", "--page-size = --block-size", "usage"),
     ],
 )

@@ -24,6 +24,7 @@ PARSER = make_parser("serve", "Serves.", OPTIONS, operand="model")
 SAMPLES = {"int": "1", "float": "0.5", "number": "8k", "json": "{}", "text": "x"}
 REFUSED = "is not an option of Hookline: "
 OF_OURS = {
+    "--max-cpu-loras": "8",
     # Their words for these differ from ours: at least one of ours is taken.
     "--all2all-backend": "allgather_reducescatter",
     "--custom-histogram-buckets": '{"request_latency": [1, 2]}',
@@ -150,7 +151,7 @@ def test_what_differs_is_shown() -> None:
     shown = described("vllm", {each.flag for each in OPTIONS})
 
     assert "--num-gpu-blocks-override  =  --num-kv-blocks" in shown
-    assert "only --engine vllm serves LoRA adapters" in shown
+    assert "only --engine vllm serves such LoRA adapters" in shown
     assert max(map(len, shown.splitlines())) <= 80
-    assert advice("--no-enable-lora") is not None
+    assert advice("--no-enable-mm-embeds") is not None
     assert not OF_VLLM.keys() & OF_SGLANG.keys()

@@ -15,7 +15,6 @@ _RENAMED: Mapping[str, str] = {
 _SETTLED: Mapping[str, Container[object]] = {
     "cpu_offload_gb": (0,),
     "disable_log_stats": (True, False),
-    "enable_lora": (False,),
     "load_format": ("auto",),
     "max_logprobs": (LOGPROBS.most,),
     "model_impl": ("auto",),
@@ -27,7 +26,6 @@ _SETTLED: Mapping[str, Container[object]] = {
 
 _ADVICE: Mapping[str, str] = {
     "cpu_offload_gb": "weights are not offloaded; quantization='w8a16' makes them less",
-    "enable_lora": "LoRA adapters are not supported",
     "limit_mm_per_prompt": "only text is taken, neither images nor audio nor video",
     "max_logprobs": f"requests get {LOGPROBS.most} log-probabilities at most",
     "mm_processor_kwargs": "only text is taken, neither images nor audio nor video",

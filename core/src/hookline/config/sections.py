@@ -21,6 +21,7 @@ _SECTIONS = {
     "cluster": "autoscale data-parallel- load-balancing ray-address",
     "hub": "download-dir offline revision",
     "kv-events": "kv-events-config",
+    "lora": "enable-lora lora- max-cpu-loras max-lora",
     "metrics": "exclude-metrics histogram-buckets include-metrics max-tenants metrics- "
     "show-hidden-metrics- tenant",
     "process-engine": "engine-restart on-engine-stall step-timeout",

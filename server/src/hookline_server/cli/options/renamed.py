@@ -41,6 +41,8 @@ OF_SGLANG = {
     "--disable-radix-cache": "--no-enable-prefix-caching",
     "--dp": "--data-parallel-size",
     "--dp-size": "--data-parallel-size",
+    "--lora-paths": "--lora-modules",
+    "--max-loras-per-batch": "--max-loras",
     "--max-queued-requests": "--max-num-queued-reqs",
     "--max-running-requests": "--max-num-seqs",
     "--model-path": "--model",
@@ -69,7 +71,10 @@ SHORT: Mapping[str, str] = {
 """vLLM's short names of what is no option here, so that their advice is found."""
 
 SEVERAL = frozenset(
-    {"--collect-detailed-traces", "--logits-processor", "--served-model-name"}
+    {
+        *("--collect-detailed-traces", "--logits-processor", "--served-model-name"),
+        *("--lora-modules", "--lora-target-modules"),
+    }
 )
 """Options that take several words: `--served-model-name first second`."""
 

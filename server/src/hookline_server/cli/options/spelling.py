@@ -3,7 +3,7 @@
 `--max_num_seqs` is `--max-num-seqs`, `-tp` is `--tensor-parallel-size`, and
 `--disable-log-stats` is `--stat-logger=none`. A key of an option in JSON can be one
 itself: `--speculative-config.method ngram`. A key that ends with `+` adds to a list.
-What asks for what is so anyway, such as `--no-enable-lora`, is left out.
+What asks for what is so anyway, such as `--no-enable-mm-embeds`, is left out.
 """
 
 import json

@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 
 ABSENT: Mapping[str, str] = {
-    "only --engine vllm serves LoRA adapters, by options after `--`": (
-        "lora-paths max-loras-per-batch"
-    ),
     "attention is split by heads, with --tensor-parallel-size": "enable-dp-attention",
 }
 """What Hookline does not do: `--no-` before such a switch is so anyway."""

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 
 ABSENT: Mapping[str, str] = {
-    "only --engine vllm serves LoRA adapters, by options after `--`": (
-        "default-mm-loras enable-lora enable-mixed-moe-lora-format "
-        "enable-moe-shared-loras enable-tower-connector-lora fully-sharded-loras "
-        "lora-dtype lora-modules lora-target-modules max-cpu-loras max-lora-cls-labels "
-        "max-lora-rank max-loras specialize-active-lora"
+    "only --engine vllm serves such LoRA adapters, by options after `--`": (
+        "default-mm-loras enable-mixed-moe-lora-format enable-moe-shared-loras "
+        "enable-tower-connector-lora"
+    ),
+    "adapters are computed in the model's dtype, by kernels for any number of them; "
+    "leave it out": (
+        "fully-sharded-loras lora-dtype max-lora-cls-labels specialize-active-lora"
     ),
     "only text is served, neither images nor audio nor video": (
         "allowed-local-media-path allowed-media-domains disable-chunked-mm-input "
