@@ -24,7 +24,7 @@ class ServedAdapter(msgspec.Struct, frozen=True, kw_only=True):
         digest: SHA-256 over its configuration and weights.
         rank: Largest rank of its products.
         targets: Names of the layers that it changes.
-        parent: The base model.
+        parent: The base model that it names; None if it names none.
         level: Where its weights are: `gpu` is a slot of the step, `cpu` main memory,
             `disk` neither.
         pinned: Whether it stays in memory.
@@ -39,7 +39,7 @@ class ServedAdapter(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     rank: int
     targets: tuple[str, ...]
-    parent: str
+    parent: str | None
     level: str
     pinned: bool = False
     leaving: bool = False

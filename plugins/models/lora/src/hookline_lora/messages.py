@@ -115,7 +115,14 @@ class PinAdapter(msgspec.Struct, frozen=True, tag=True):
 
 
 class ListAdapters(msgspec.Struct, frozen=True, tag=True):
-    """Tell all adapters, and loadings that have not been committed."""
+    """Tell all adapters, and loadings that have not been committed.
+
+    Attributes:
+        known: Version of each engine, by its `boot`, whose adapters the asker knows; it
+            is answered without adapters while they have not changed.
+    """
+
+    known: dict[str, int] = {}
 
 
 LoraCommand = (
@@ -173,12 +180,14 @@ class LoraAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         error: Why the command was refused; None if it was not.
+        boot: Identifies the process of the engine.
         version: Changes with every change of the engine's adapters.
         adapters: By name.
         loading: By ticket.
     """
 
     error: str | None = None
+    boot: str = ""
     version: int = 0
     adapters: dict[str, AdapterState] = {}
     loading: dict[str, LoadingState] = {}
