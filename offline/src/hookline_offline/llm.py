@@ -33,6 +33,7 @@ from hookline.tokenizer import ChatMessage
 from hookline_description.locating import located
 from hookline_metrics import Family
 from hookline_metrics.transfer_calls import TierReset, reset_command, tiers_of
+from hookline_offline.lora_requests import Named, load_new, with_adapters
 from hookline_offline.pooling_output import PoolingRequestOutput, pooling_output
 from hookline_offline.preparing import prepare
 from hookline_offline.prompts import (
@@ -109,6 +110,7 @@ class LLM:
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
         facts: RequestFacts | Sequence[RequestFacts] | None = None,
+        lora_request: Named | Sequence[Named] = None,
         use_tqdm: bool = True,
     ) -> list[RequestOutput]:
         """Generates completions; outputs are in the order of the prompts.
@@ -121,6 +123,7 @@ class LLM:
                 fit.
             facts: Client id, tenant, priority and the like; for all prompts, or one
                 per prompt.
+            lora_request: Adapter, by its name or as `LoRARequest`; likewise.
             use_tqdm: Whether to show a progress bar on standard error.
 
         Raises:
@@ -135,7 +138,7 @@ class LLM:
             SamplingParams,
             len(parsed),
         )
-        each_facts = per_prompt("facts", facts, RequestFacts, len(parsed))
+        each_facts = self._facts_of(parsed, facts, lora_request)
         prepared = [
             prepare(self._front_end, prompt, one, who, may_be_shorter=is_silent)
             for prompt, one, who in zip(parsed, params, each_facts, strict=True)
@@ -147,6 +150,7 @@ class LLM:
         messages: Sequence[ChatMessage] | Sequence[Sequence[ChatMessage]],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
+        lora_request: Named | Sequence[Named] = None,
         use_tqdm: bool = True,
         add_generation_prompt: bool = True,
         continue_final_message: bool = False,
@@ -159,6 +163,7 @@ class LLM:
         Args:
             messages: One or more lists of `{"role": "user", "content": "Hi"}`.
             sampling_params: As for `generate`.
+            lora_request: Likewise.
             use_tqdm: Likewise.
             add_generation_prompt: Whether the prompt begins the assistant's turn.
             continue_final_message: Whether it ends with the last message's text.
@@ -179,7 +184,9 @@ class LLM:
             variables={**(chat_template_kwargs or {}), "tools": tools and list(tools)},
         )
         prompts = [render(each) for each in conversations]  # type: ignore[arg-type]
-        return self.generate(prompts, sampling_params, use_tqdm=use_tqdm)
+        return self.generate(
+            prompts, sampling_params, lora_request=lora_request, use_tqdm=use_tqdm
+        )
 
     def embed(
         self,
@@ -187,6 +194,7 @@ class LLM:
         pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
         *,
         facts: RequestFacts | Sequence[RequestFacts] | None = None,
+        lora_request: Named | Sequence[Named] = None,
         use_tqdm: bool = True,
     ) -> list[PoolingRequestOutput]:
         """Embeds prompts; outputs are in their order.
@@ -198,6 +206,7 @@ class LLM:
             pooling_params: For all prompts, or one per prompt; with the task
                 `token_embed` a prompt gets one vector per token.
             facts: As for `generate`.
+            lora_request: Likewise.
             use_tqdm: Whether to show a progress bar on standard error.
 
         Raises:
@@ -209,7 +218,7 @@ class LLM:
         params = per_prompt(
             "pooling_params", pooling_params, PoolingParams, len(parsed)
         )
-        named = per_prompt("facts", facts, RequestFacts, len(parsed))
+        named = self._facts_of(parsed, facts, lora_request)
         each_facts = [
             msgspec.structs.replace(who, operation="embeddings") for who in named
         ]
@@ -222,6 +231,16 @@ class LLM:
 
     encode = embed
     """vLLM's name of the method for all tasks of pooling."""
+
+    def _facts_of(
+        self,
+        prompts: Sequence[ParsedPrompt],
+        facts: RequestFacts | Sequence[RequestFacts] | None,
+        lora_request: Named | Sequence[Named],
+    ) -> list[RequestFacts]:
+        found = per_prompt("facts", facts, RequestFacts, len(prompts))
+        load_new(self._front_end.facts, self.call, lora_request)
+        return with_adapters(found, lora_request)
 
     def get_default_sampling_params(self) -> SamplingParams:
         """Returns the sampling that the model's makers, or options, recommend.
