@@ -97,8 +97,10 @@ class FrontEnd:
         self._is_foreign = is_foreign
         self._is_audited = is_foreign and is_alone
         self._calls = PendingCalls(client.index)
-        extension = None if extend is None else extend(self._parts(observers))
-        self.extension = extension
+        parts = FrontEndParts(
+            engines=self.engines, calls=self._calls, observers=observers, clock=clock
+        )
+        self.extension = extension = None if extend is None else extend(parts)
         self.router = extension.router if extension else EngineRouter(self.engines)
         self._look = extension.look if extension else None
         self.observers = observers = extension.observers if extension else observers
@@ -126,14 +128,6 @@ class FrontEnd:
         )
         make_texts = partial(make_text_streams, self.tokenizer)
         return OutputProcessor(accounting, self._clock, make_texts)
-
-    def _parts(self, observers: Observing) -> FrontEndParts:
-        return FrontEndParts(
-            engines=self.engines,
-            calls=self._calls,
-            observers=observers,
-            clock=self._clock,
-        )
 
     @property
     def facts(self) -> EngineFacts:

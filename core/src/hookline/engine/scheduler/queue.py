@@ -165,11 +165,6 @@ class WaitingQueue:
         self.num_tokens = 0
         self.times = RequestTimes()
 
-    @property
-    def has_leader(self) -> bool:
-        """Whether `peek` returns a request also without followers."""
-        return self._top(self._leaders) is not None
-
     def rank(self, request: Request) -> tuple[float, ...]:
         assert request.rank is not None
         return request.rank

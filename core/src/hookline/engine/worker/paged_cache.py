@@ -27,10 +27,9 @@ from hookline_kernels.layout import scales_of
 class PagedCache:
     """K and V of every layer, [blocks, block size, KV heads, head dim] each.
 
-    The values of latent layers are views of their keys.
-
-    The kernels choose the memory layout. Callable as the attention of a model that runs
-    as modules (`AttentionSlot.attend`): writes the step's K and V, then attends.
+    The kernels choose the memory layout; the values of latent layers are views of their
+    keys. Callable as the attention of a model that runs as modules
+    (`AttentionSlot.attend`): writes the step's K and V, then attends.
 
     Attributes:
         batch: The step that is being computed; set before the model is called.

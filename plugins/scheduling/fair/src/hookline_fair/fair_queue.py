@@ -16,6 +16,7 @@ from hookline_fair.tenant_shares import (
     ShareHeap,
     Tenant,
     TenantShares,
+    has_leader,
 )
 
 
@@ -156,7 +157,7 @@ class FairQueue:
         payer = tenant.payer
         payer.waiting.enter(tenant)
         self._waiting.enter(payer)
-        if tenant.queue.has_leader:
+        if has_leader(tenant):
             payer.leading.enter(tenant)
             self._leading.enter(payer)
 
