@@ -109,11 +109,8 @@ class FrontEnd:
             self.inputs.missing_processors = ()
         self._ids = count(first_id(client.index))
         self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
-        self._ending = (
-            extension.ending
-            if extension
-            else RequestEnding(self.engines, self._calls, observers)
-        )
+        ending = extension.ending if extension else None
+        self._ending = ending or RequestEnding(self.engines, self._calls, observers)
         for engine in self.engines:
             observers.started(engine.facts, engine.clock)
 

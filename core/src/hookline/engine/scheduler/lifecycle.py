@@ -222,7 +222,7 @@ class RequestLifecycle:
 
     def expire(self, now: int) -> None:
         """Ends the requests whose deadlines have passed."""
-        while (request := self._deadlines.due(now)) is not None:
+        while self._deadlines.members and (request := self._deadlines.due(now)):
             self.finish_request(request, TimedOut(), now)
 
     def preempt(

@@ -29,28 +29,31 @@ class RequestTimes:
 
     A heap, whose entries of removed requests are skipped later, so that every operation
     is O(log n).
+
+    Attributes:
+        members: Time and request, by the request's `sequence`; for reading.
     """
 
     def __init__(self) -> None:
-        self._members: dict[int, tuple[int, Request]] = {}
+        self.members: dict[int, tuple[int, Request]] = {}
         self._heap: list[tuple[int, int]] = []
 
     def add(self, request: Request, at: int) -> None:
         """Adds a request, which may have been there before, with the same time."""
-        self._members[request.sequence] = at, request
+        self.members[request.sequence] = at, request
         heapq.heappush(self._heap, (at, request.sequence))
 
     def remove(self, request: Request) -> None:
-        del self._members[request.sequence]
-        if len(self._heap) > 2 * len(self._members) + 16:
-            self._heap = [(at, number) for number, (at, _) in self._members.items()]
+        del self.members[request.sequence]
+        if len(self._heap) > 2 * len(self.members) + 16:
+            self._heap = [(at, number) for number, (at, _) in self.members.items()]
             heapq.heapify(self._heap)
 
     @property
     def earliest(self) -> int | None:
         """The earliest time; None without requests."""
         heap = self._heap
-        while heap and heap[0][1] not in self._members:
+        while heap and heap[0][1] not in self.members:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
@@ -58,7 +61,7 @@ class RequestTimes:
         """Returns the earliest request, if its time has come."""
         if not self._heap or (at := self.earliest) is None or at > now:
             return None
-        return self._members[self._heap[0][1]][1]
+        return self.members[self._heap[0][1]][1]
 
 
 class RequestQueue(Protocol):
