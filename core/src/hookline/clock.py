@@ -11,15 +11,12 @@ class Clock(Protocol):
 
     def now(self) -> int:
         """Returns monotonic nanoseconds."""
-        ...
 
     def wall(self) -> int:
         """Returns nanoseconds since the epoch, to convert `now` to wall-clock time."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Waits for this long."""
-        ...
 
 
 class SystemClock:

@@ -110,12 +110,6 @@ class PromptTooLongError(RequestError):
         self.max_tokens = max_tokens
         self.max_model_len = max_model_len
 
-    def of_embedding(self) -> "PromptTooLongError":
-        """Returns the error of an input that is embedded, and needs no more room."""
-        return PromptTooLongError(
-            self.prompt_tokens, self.max_model_len, is_minimum=True, is_embedded=True
-        )
-
 
 class ChatTemplateError(RequestError):
     """Messages that the model's chat template rejects.
@@ -178,8 +172,10 @@ class EngineDeadError(HooklineError):
         reason: Why the engine ended.
     """
 
+    _state = "is not running"
+
     def __init__(self, reason: str) -> None:
-        super().__init__(f"the engine is not running: {reason}")
+        super().__init__(f"the engine {self._state}: {reason}")
         self.reason = reason
 
 
@@ -200,17 +196,13 @@ class RankError(HooklineError):
 class EngineStalledError(EngineDeadError):
     """The engine lives but does not answer at present; try again later."""
 
-    def __init__(self, reason: str) -> None:
-        HooklineError.__init__(self, f"the engine has stalled: {reason}")
-        self.reason = reason
+    _state = "has stalled"
 
 
 class EngineRestartingError(EngineDeadError):
     """The engine's process is being replaced; try again later."""
 
-    def __init__(self, reason: str) -> None:
-        HooklineError.__init__(self, f"the engine is being restarted: {reason}")
-        self.reason = reason
+    _state = "is being restarted"
 
 
 class CommandError(HooklineError):

@@ -93,15 +93,12 @@ class Routes(Protocol):
 
     def get(self, path: str, handler: PageHandler) -> None:
         """Serves GET requests; the handler runs in a thread, not on the event loop."""
-        ...
 
     def post(self, path: str, handler: PageHandler) -> None:
         """Serves POST requests, whose bodies have the server's size limit."""
-        ...
 
     def events(self, path: str, handler: EventHandler) -> None:
         """Streams what the handler yields to all clients; slow ones lose events."""
-        ...
 
     def files(self, path: str, folder: Path, *, is_public: bool = False) -> None:
         """Serves the files of a folder below `path`, `index.html` at `path/` itself.
@@ -109,7 +106,6 @@ class Routes(Protocol):
         Public ones need no key, and browsers let them load nothing but their own.
         Hidden files, and links that lead out of the folder, are not served.
         """
-        ...
 
 
 RoutesOf = Callable[[str], Routes]

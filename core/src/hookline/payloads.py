@@ -393,7 +393,6 @@ class CliOptions(Protocol):
 
     def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
         """Adds `--LOGGER-KEY VALUE` for `--stat-logger-option LOGGER.KEY=VALUE`."""
-        ...
 
 
 def __getattr__(name: str) -> object:

@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.request_part import PreparingFacts
-from hookline.sections import Section, Sections
+from hookline.sections import Section
 
 POOLING = "pooling"
 """Name of the extension."""
@@ -58,18 +58,6 @@ class Embedder(PreparingFacts, Protocol):
 
     def num_values(self, asked: PoolingParams, prompts: Sequence[int]) -> int:
         """Returns how many numbers the vectors of prompts of these lengths have."""
-
-
-def embedder_of(sections: Sections) -> Embedder:
-    """Returns what the facts of an engine say of its embedding.
-
-    Raises:
-        RequestError: The engine does not embed.
-    """
-    found = sections.get(POOLING)
-    if not isinstance(found, Embedder):
-        raise refuse_embedding()
-    return found
 
 
 def refuse_embedding() -> RequestError:

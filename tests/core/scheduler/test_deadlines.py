@@ -9,10 +9,9 @@ from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.engine.commands import SleepMode
 from hookline.engine.engine_core import EngineCore
-from hookline.engine.scheduler.lifecycle import Deadlines
 from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Aborted, TimedOut
-from hookline.request import GenerateRequest, Request, RequestStatus
+from hookline.request import GenerateRequest, Request
 from hookline.stats.scheduler_stats import Residue
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import engine_request, simulated_core, tokens_of
@@ -179,27 +178,3 @@ def test_random_deadlines_leave_nothing_behind(is_async: bool) -> None:
         assert at <= due[request_id] + 2.5
         assert cause != TimedOut() or at >= due[request_id]
     assert core.report("check").stats.totals.residue == Residue()
-
-
-def test_ended_requests_leave_no_litter() -> None:
-    """The heap forgets requests that ended long before their deadlines."""
-    deadlines = Deadlines()
-    requests = [
-        Request(
-            timed(engine_request(index, [3]), 600.0),
-            sequence=index,
-            queued_at=0,
-            max_tokens=1,
-        )
-        for index in range(1000)
-    ]
-    for each in requests:
-        deadlines.add(each, now=0)
-
-    for each in requests[1:]:
-        each.status = RequestStatus.FINISHED
-        deadlines.one_has_ended()
-
-    assert len(deadlines) == 1
-    assert len(deadlines._heap) < 50
-    assert deadlines.passed(now=601 * 10**9) == requests[:1]

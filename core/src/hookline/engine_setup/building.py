@@ -49,7 +49,6 @@ class DrivenEngine(Protocol):
 
         A command that it does not know gets a `refusal`. What it raises ends it.
         """
-        ...
 
     def close(self) -> None: ...
 

@@ -19,11 +19,9 @@ class Detokenizer(Protocol):
 
     def push(self, token_ids: Sequence[int]) -> str:
         """Adds tokens and returns the text that they complete."""
-        ...
 
     def flush(self) -> str:
         """Returns the rest of the text, with U+FFFD for incomplete characters."""
-        ...
 
 
 def make_detokenizer(

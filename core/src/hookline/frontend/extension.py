@@ -41,26 +41,21 @@ class FrontEndExtension(Protocol):
     @property
     def observers(self) -> Observing:
         """The loggers, or what stands before them; always the same."""
-        ...
 
     @property
     def router(self) -> EngineRouter:
         """Chooses engines for requests; always the same."""
-        ...
 
     @property
     def look(self) -> Callable[[], None] | None:
         """To be called after each message; None if nothing is to be done then."""
-        ...
 
     @property
     def ending(self) -> RequestEnding:
         """Ends the requests of engines; always the same."""
-        ...
 
     def on_news(self, news: EngineDied | News) -> None:
         """Takes an engine's end, and what the front end itself does not understand."""
-        ...
 
     def watch(self, seconds: float) -> None:
         """Looks at the engines several times per second, once `serve` was called.
@@ -70,7 +65,6 @@ class FrontEndExtension(Protocol):
         Args:
             seconds: Time since the last look, as far as this process ran.
         """
-        ...
 
     def serve(self, resized: Callable[[int], None], post: Post) -> Sequence[ReadPart]:
         """Begins its work on the running event loop of a server; `close` follows.
@@ -83,7 +77,6 @@ class FrontEndExtension(Protocol):
         Returns:
             What reads its state, once per second, for the loggers.
         """
-        ...
 
     def capability(self, kind: type[T]) -> T | None:
         """Returns what it offers to the server while it serves; None if it does not.
@@ -91,15 +84,12 @@ class FrontEndExtension(Protocol):
         Args:
             kind: A Protocol, such as `EngineNumber`.
         """
-        ...
 
     def stop(self) -> None:
         """Begins nothing more, because the server shuts down."""
-        ...
 
     async def close(self) -> None:
         """Ends its work on the event loop."""
-        ...
 
 
 Extend = Callable[[FrontEndParts], FrontEndExtension]
@@ -110,4 +100,3 @@ class ExtendsFrontEnds(Protocol):
 
     def extend(self, config: EngineConfig, parts: FrontEndParts) -> FrontEndExtension:
         """Returns the extension of a new front end, whose engines are ready."""
-        ...

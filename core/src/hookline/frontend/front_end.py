@@ -97,8 +97,10 @@ class FrontEnd:
         self._is_foreign = is_foreign
         self._is_audited = is_foreign and is_alone
         self._calls = PendingCalls(client.index)
-        extension = None if extend is None else extend(self._parts(observers))
-        self.extension = extension
+        parts = FrontEndParts(
+            engines=self.engines, calls=self._calls, observers=observers, clock=clock
+        )
+        self.extension = extension = None if extend is None else extend(parts)
         self.router = extension.router if extension else EngineRouter(self.engines)
         self._look = extension.look if extension else None
         self.observers = observers = extension.observers if extension else observers
@@ -107,11 +109,8 @@ class FrontEnd:
             self.inputs.missing_processors = ()
         self._ids = count(first_id(client.index))
         self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
-        self._ending = (
-            extension.ending
-            if extension
-            else RequestEnding(self.engines, self._calls, observers)
-        )
+        ending = extension.ending if extension else None
+        self._ending = ending or RequestEnding(self.engines, self._calls, observers)
         for engine in self.engines:
             observers.started(engine.facts, engine.clock)
 
@@ -126,14 +125,6 @@ class FrontEnd:
         )
         make_texts = partial(make_text_streams, self.tokenizer)
         return OutputProcessor(accounting, self._clock, make_texts)
-
-    def _parts(self, observers: Observing) -> FrontEndParts:
-        return FrontEndParts(
-            engines=self.engines,
-            calls=self._calls,
-            observers=observers,
-            clock=self._clock,
-        )
 
     @property
     def facts(self) -> EngineFacts:

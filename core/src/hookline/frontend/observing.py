@@ -102,11 +102,9 @@ class RemotePages(Protocol):
     @property
     def obstacle(self) -> str | None:
         """Why the process does not answer, as far as that is known; else None."""
-        ...
 
     def obstacle_of(self, route: PageRoute) -> str | None:
         """Why a page cannot be served, as far as that is known; else None."""
-        ...
 
 
 class Observing(Protocol):
@@ -129,11 +127,9 @@ class Observing(Protocol):
     @property
     def lanes(self) -> tuple[LaneStats, ...]:
         """State of each logger's lane in this process."""
-        ...
 
     def listens(self, hook: str) -> bool:
         """Whether any logger implements the hook."""
-        ...
 
     def add_routes(
         self, routes_of: RoutesOf, tell_first: TellFirst | None = None
@@ -142,11 +138,9 @@ class Observing(Protocol):
 
         Whoever makes them calls `settle` first, and that calls `tell_first`.
         """
-        ...
 
     def settle(self, logger: str) -> float:
         """Has a logger get all, in any thread; returns the age of what is missing."""
-        ...
 
     def started(
         self,
@@ -157,11 +151,9 @@ class Observing(Protocol):
         resubmitted: int = 0,
     ) -> None:
         """Tells that an engine is ready, for the first time or again."""
-        ...
 
     def stopped(self, engine_index: int, reason: str) -> None:
         """Tells that an engine has been closed."""
-        ...
 
     def failed(
         self,
@@ -174,7 +166,6 @@ class Observing(Protocol):
         Its totals have `received` of the requests that were in flight; None if it never
         ran. Those with the ids in `waiting` wait for its replacement.
         """
-        ...
 
     def observe(
         self,
@@ -183,35 +174,27 @@ class Observing(Protocol):
         facts: Mapping[int, RequestFacts],
     ) -> None:
         """Passes one step, or one state, on."""
-        ...
 
     def observed_requests(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
-        ...
 
     def front_end_ended(self, ended: SecondaryClientEnded) -> None:
         """Reports what another front end may not have reported before it ended."""
-        ...
 
     def http_answered(self, answered: HttpAnswered) -> None:
         """Passes answered HTTP requests on."""
-        ...
 
     def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
         """Passes the state of changed parts of the front end on."""
-        ...
 
     def records_logged(self, logged: RecordsLogged) -> None:
         """Passes records of the log on."""
-        ...
 
     def flush(self, timeout_seconds: float) -> bool:
         """Waits until every logger is up to date; False if one is not in time."""
-        ...
 
     def close(self, timeout_seconds: float) -> bool:
         """Waits for the loggers to process everything; False on timeout."""
-        ...
 
 
 def request_ids_for_hooks(

@@ -23,9 +23,6 @@ QUANTIZATION_METHOD = PluginKind(
     group="hookline.quantization_methods",
     hook="create_quantization_method",
 )
-MODEL_LOADER = PluginKind(
-    name="model_loader", group="hookline.model_loaders", hook="create_model_loader"
-)
 MODEL_FAMILY = PluginKind(
     name="model_family",
     group="hookline.model_families",
@@ -102,30 +99,8 @@ MODEL_SOURCE = PluginKind(
     hook="locate_model",
     bare="factory",
 )
-
-KINDS = (
-    LOGGER,
-    OBSERVERS,
-    RECORDER,
-    PROPOSER,
-    CONNECTOR,
-    EXTENSION,
-    QUANTIZATION_METHOD,
-    MODEL_FAMILY,
-    LOGITS_PROCESSOR,
-    TOOL_PARSER,
-    REASONING_PARSER,
-    GRAMMAR_BACKEND,
-    ENGINE,
-    ENGINE_TELLS,
-    TAP,
-    CLUSTER,
-    ENGINE_NODES,
-    EXECUTOR,
-    BACKGROUND_COMPILER,
-    CONFIG_SECTION,
-    COMMAND,
-    MODEL,
-    MODEL_SOURCE,
-    MODEL_LOADER,
+MODEL_LOADER = PluginKind(
+    name="model_loader", group="hookline.model_loaders", hook="create_model_loader"
 )
+
+KINDS = tuple(each for each in list(vars().values()) if isinstance(each, PluginKind))

@@ -146,17 +146,12 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
 
     def at_rest(self) -> "SchedulerStats":
         """Returns the same totals and residue with nothing running, waiting or held."""
-        return msgspec.structs.replace(
-            self,
-            running=0,
-            waiting=0,
-            waiting_tokens=0,
-            preempted=0,
-            held=EMPTY,
-            kv_blocks_used=0,
-            kv_blocks_cached=0,
-            oldest_waiting_at=None,
-            oldest_running_at=None,
+        return SchedulerStats(
+            kv_blocks=self.kv_blocks,
+            evicted_blocks=self.evicted_blocks,
+            totals=self.totals,
             tenants=dict.fromkeys(self.tenants, TenantStats()),
+            sleep_level=self.sleep_level,
             is_at_rest=True,
+            sections=self.sections,
         )

@@ -80,7 +80,6 @@ class News(Protocol):
     @property
     def engine_index(self) -> int:
         """Index of the engine that it concerns."""
-        ...
 
 
 Received = StepOutput | EngineDied | Reply | News
@@ -109,12 +108,10 @@ class EngineClient(Protocol):
     @property
     def engines(self) -> Mapping[int, EngineInfo]:
         """Every engine, by its index."""
-        ...
 
     @property
     def dropped(self) -> int:
         """Number of messages dropped on either side, because they were not valid."""
-        ...
 
     def capability(self, kind: type[T]) -> T | None:
         """Returns what this client can do beyond this interface.
@@ -125,7 +122,6 @@ class EngineClient(Protocol):
         Returns:
             An object of that kind, always the same one; None if the client cannot.
         """
-        ...
 
     def send(self, engine_index: int, command: Command) -> None:
         """Sends a command to one engine without waiting.
@@ -133,7 +129,6 @@ class EngineClient(Protocol):
         Raises:
             EngineDeadError: The engine is known to be dead, or this client is closed.
         """
-        ...
 
     def receive(self, timeout_seconds: float) -> Received | None:
         """Waits for the next message of any engine; None if none came in time.
@@ -144,8 +139,6 @@ class EngineClient(Protocol):
             EngineDeadError: All engines are dead and reported and cannot be replaced,
                 or this client is closed.
         """
-        ...
 
     def close(self) -> None:
         """Ends the engines and everything they own; may be called twice."""
-        ...

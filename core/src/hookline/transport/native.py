@@ -23,7 +23,6 @@ class EngineProcesses(Protocol):
 
     def connect(self, config: EngineConfig) -> EngineClient:
         """Starts the engines and waits for them, as `connect` does."""
-        ...
 
 
 def find_cluster() -> object | None:

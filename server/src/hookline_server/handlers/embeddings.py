@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from hookline.exceptions import PromptTooLongError
-from hookline.pooling import embedder_of
+from hookline.pooling import POOLING, Embedder, refuse_embedding
 from hookline.request_limits import POOLED_VALUES
 from hookline.sampling_params import NO_SAMPLING
 from hookline_processes.fair_queue import Client
@@ -67,7 +67,9 @@ async def _answer(
     admission = await admit(request, kind, check)
     engine, body = admission.engine, admission.body
     asked = pooling_params(body)
-    embedder = embedder_of(engine.facts.sections)
+    embedder = engine.facts.sections.get(POOLING)
+    if not isinstance(embedder, Embedder):
+        raise refuse_embedding()
     embedder.prepared(asked)
     given = inputs(body)
     found = [
@@ -94,7 +96,10 @@ async def _tokens(
                 client=client,
             )
         except PromptTooLongError as error:
-            raise error.of_embedding() from error
+            # An input that is embedded needs no room for output.
+            raise PromptTooLongError(
+                error.prompt_tokens, longest, is_minimum=True, is_embedded=True
+            ) from error
         return fitted(given, most, longest)
     kept = fitted(given, most, longest)
     check_tokens("input", kept, engine.facts.model.vocab_size)

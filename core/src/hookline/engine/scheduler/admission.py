@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.engine.scheduler.external_prefix import (
     NO_OFFER,
     NOTHING_BROUGHT,
-    ExternalPrefix,
     FetchStart,
     PrefixOffer,
 )
 from hookline.engine.scheduler.lifecycle import RequestLifecycle
 from hookline.engine.scheduler.plan_builder import PlanBuilder, Share
-from hookline.engine.scheduler.request_queues import RequestQueues
 from hookline.events import Scheduled
 from hookline.finish_cause import Failed
 from hookline.request import Request, RequestStatus
@@ -27,31 +24,19 @@ if TYPE_CHECKING:  # it is only read
 class BatchAdmission:
     """Moves requests from the waiting queue to the batch."""
 
-    def __init__(
-        self,
-        config: "SchedulerConfig",
-        cache: KVCacheManager,
-        external: ExternalPrefix | None,
-    ) -> None:
-        self._config = config
-        self._cache = cache
-        self._external = external
+    def __init__(self, config: "SchedulerConfig", lifecycle: RequestLifecycle) -> None:
+        self._config, self._lifecycle = config, lifecycle
+        self._cache = lifecycle.cache
+        self._external = lifecycle.extensions.external_prefix
 
     def admit(
-        self,
-        lifecycle: RequestLifecycle,
-        builder: PlanBuilder,
-        share: Share,
-        *,
-        last_ended: int,
-        now: int,
+        self, builder: PlanBuilder, share: Share, *, last_ended: int, now: int
     ) -> Obstacle:
         """Admits waiting requests in their order, until one does not fit.
 
         Requests that are not ready step aside and do not delay others.
 
         Args:
-            lifecycle: The requests.
             builder: The plan.
             share: What the step may take.
             last_ended: Number of the last step whose result is there.
@@ -60,7 +45,7 @@ class BatchAdmission:
         Returns:
             Why it stopped.
         """
-        queues, external = lifecycle.queues, self._external
+        queues, external = self._lifecycle.queues, self._external
         waiting, running = queues.waiting.requests, queues.running.requests
         limit = self._config.max_num_seqs
         while (
@@ -77,12 +62,12 @@ class BatchAdmission:
             prefix = isolate(self._cache.find_prefix, request)
             if isinstance(prefix, Failure):
                 # Its tokens or its salt cannot be hashed; others are not concerned.
-                lifecycle.finish_request(request, Failed(prefix.summary), now)
+                self._lifecycle.finish_request(request, Failed(prefix.summary), now)
                 continue
             offer = NO_OFFER if external is None else external.offer(request, prefix)
             if offer.is_async:
                 num_tokens = 0
-                start = self._step_aside(queues, request, prefix, offer, now)
+                start = self._step_aside(request, prefix, offer, now)
             else:
                 missing = len(request.token_ids) - len(prefix) * self._cache.block_size
                 missing -= offer.num_tokens
@@ -92,27 +77,22 @@ class BatchAdmission:
             if start is FetchStart.NO_ROOM:
                 return Obstacle.KV_BLOCKS
             if start is FetchStart.BEGUN and num_tokens:
-                self._run(lifecycle, request, num_tokens, now)
+                self._run(request, num_tokens, now)
                 builder.add(request, num_tokens, ())
                 builder.admitted.append(request)
-        return self._limit(queues, share) if waiting else Obstacle.NONE
+        return self._limit(share) if waiting else Obstacle.NONE
 
-    def _limit(self, queues: RequestQueues, share: Share) -> Obstacle:
+    def _limit(self, share: Share) -> Obstacle:
         """Tells which limit of a step or of the batch has been reached."""
         config = self._config
-        if len(queues.running.requests) >= config.max_num_seqs:
+        if len(self._lifecycle.queues.running.requests) >= config.max_num_seqs:
             return Obstacle.BATCH_SLOTS
         whole = config.max_num_seqs, config.tokens_per_step
         is_whole = (share.requests, share.tokens) == whole
         return Obstacle.TOKEN_BUDGET if is_whole else Obstacle.SHARE
 
     def _step_aside(
-        self,
-        queues: RequestQueues,
-        request: Request,
-        prefix: Sequence[int],
-        offer: PrefixOffer,
-        now: int,
+        self, request: Request, prefix: Sequence[int], offer: PrefixOffer, now: int
     ) -> FetchStart:
         """Holds a request aside for which an extension fetches a prefix.
 
@@ -121,8 +101,8 @@ class BatchAdmission:
         assert self._external is not None
         start = self._external.fetch(request, prefix, offer, now)
         if start is FetchStart.BEGUN:
-            queues.waiting.pop(request)
-            queues.held.hold(request, self._external.gate, now)
+            self._lifecycle.queues.waiting.pop(request)
+            self._lifecycle.queues.held.hold(request, self._external.gate, now)
         elif start is FetchStart.NO_ROOM:
             self._external.reclaim(self._cache.shortage(request, prefix), now)
         return start
@@ -146,21 +126,20 @@ class BatchAdmission:
         has_begun = external.fetch_in_step(request, prefix, offer, now)
         return FetchStart.BEGUN if has_begun else FetchStart.REFUSED
 
-    def _run(
-        self, lifecycle: RequestLifecycle, request: Request, num_tokens: int, now: int
-    ) -> None:
+    def _run(self, request: Request, num_tokens: int, now: int) -> None:
         """Moves the first waiting request, which has its blocks, to the batch."""
-        lifecycle.queues.waiting.pop(request)
-        self._record(lifecycle, request, now)
+        queues = self._lifecycle.queues
+        queues.waiting.pop(request)
+        self._record(request, now)
         request.status = RequestStatus.RUNNING
-        lifecycle.queues.running.add(request)
-        lifecycle.queues.preempted.discard(request.request_id)
+        queues.running.add(request)
+        queues.preempted.discard(request.request_id)
         computed = request.num_computed_tokens + num_tokens
         self._cache.cache_full_blocks(request, computed)
 
-    def _record(self, lifecycle: RequestLifecycle, request: Request, now: int) -> None:
+    def _record(self, request: Request, now: int) -> None:
         """Notes the admission; counts cache hits once a request, at its first one."""
-        found = request.num_computed_tokens
+        lifecycle, found = self._lifecycle, request.num_computed_tokens
         brought = NOTHING_BROUGHT
         if self._external is not None:
             brought = self._external.admitted(request)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from hookline.engine.kv_cache.manager import KVCacheManager
-from hookline.engine.scheduler.extension import SchedulerExtensions
 from hookline.engine.scheduler.lifecycle import RequestLifecycle
 from hookline.engine.scheduler.result_update import ResultUpdate
 from hookline.events import PreemptionCause
@@ -22,18 +20,10 @@ class SchedulerPort:
     """
 
     def __init__(
-        self,
-        name: str,
-        extensions: SchedulerExtensions,
-        update: ResultUpdate,
-        lifecycle: RequestLifecycle,
-        cache: KVCacheManager,
+        self, name: str, update: ResultUpdate, lifecycle: RequestLifecycle
     ) -> None:
-        self._name = name
-        self._extensions = extensions
-        self._update = update
-        self._lifecycle = lifecycle
-        self.cache = cache
+        self._name, self._update, self._lifecycle = name, update, lifecycle
+        self._extensions, self.cache = lifecycle.extensions, lifecycle.cache
 
     def complete(
         self, request_id: int, cause: FinishCause, output: object, now: int

@@ -1,6 +1,5 @@
 """A request's transitions, and the totals of an engine that they add up to."""
 
-import heapq
 import logging
 from collections.abc import Collection, Iterable, Sequence
 
@@ -11,6 +10,7 @@ from hookline.engine.kv_cache.block_pool import BlockPool
 from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.engine.scheduler.extension import SchedulerExtensions
 from hookline.engine.scheduler.plan_builder import Entry
+from hookline.engine.scheduler.queue import RequestTimes
 from hookline.engine.scheduler.request_queues import RequestQueues
 from hookline.events import Finished, Preempted, PreemptionCause, Queued, StepEvents
 from hookline.finish_cause import Failed, FinishCause, TimedOut
@@ -90,54 +90,14 @@ class Ledger(RunningTotals):
         )
 
 
-class Deadlines:
-    """When live requests end at the latest, wherever they are.
-
-    Entries of requests that ended earlier are swept once they outnumber the others.
-    """
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Request]] = []
-        self._num_live = 0
-
-    def __len__(self) -> int:
-        return self._num_live
-
-    def add(self, request: Request, now: int) -> None:
-        """Notes the deadline of a request that arrives and has one."""
-        seconds = request.inner.timeout_seconds
-        assert seconds is not None
-        at = now + round(seconds * NANOSECONDS)
-        heapq.heappush(self._heap, (at, request.sequence, request))
-        self._num_live += 1
-
-    def one_has_ended(self) -> None:
-        """Forgets a request that has one, and whose status is `FINISHED`."""
-        self._num_live -= 1
-        if len(self._heap) > 2 * self._num_live + 16:
-            self._heap = [entry for entry in self._heap if _is_live(entry[2])]
-            heapq.heapify(self._heap)
-
-    def passed(self, now: int) -> list[Request]:
-        """Returns the requests whose deadlines have passed since the last call."""
-        found: list[Request] = []
-        while self._heap and self._heap[0][0] <= now:
-            request = heapq.heappop(self._heap)[2]
-            if _is_live(request):
-                found.append(request)
-        return found
-
-
-def _is_live(request: Request) -> bool:
-    return request.status is not RequestStatus.FINISHED
-
-
 class RequestLifecycle:
     """Owns the live requests of an engine, their queues and their events.
 
     Attributes:
         requests: Live requests by id.
         queues: The queues of requests.
+        cache: Allocates their blocks.
+        extensions: Sides of extensions, and gates.
         drafts: Drafts of their next tokens, by request id.
         events: Events since the last output.
         ledger: Totals since the start.
@@ -156,16 +116,15 @@ class RequestLifecycle:
         self.drafts: dict[int, list[int]] = {}
         self.events = StepEvents()
         self.ledger = Ledger()
-        self._deadlines = Deadlines()
-        self._cache = cache
-        self._extensions = extensions
+        self._deadlines = RequestTimes()
+        self.cache, self.extensions = cache, extensions
         self._max_model_len = max_model_len
         self._arrivals = 0
 
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
         events, self.events = self.events, StepEvents()
-        cache = self._cache
+        cache = self.cache
         if cache.pool.measured:
             events.evictions, cache.pool.measured = cache.pool.measured, []
         if cache.events is not None:
@@ -196,8 +155,8 @@ class RequestLifecycle:
         )
         self.requests[request.request_id] = request
         self.ledger.receive(is_moved=inner.is_moved)
-        if inner.timeout_seconds is not None:
-            self._deadlines.add(request, now)
+        if (seconds := inner.timeout_seconds) is not None:
+            self._deadlines.add(request, now + round(seconds * NANOSECONDS))
         if self.queues.fair is not None:
             self.queues.fair.arrived(request)
         self.queues.wait(request, now)
@@ -240,16 +199,16 @@ class RequestLifecycle:
             sections: Results of extensions for its client.
         """
         self.queues.remove(request)
-        if self._extensions.finishes:
-            sections = {**sections, **self._extensions.finished(request, now)}
+        if self.extensions.finishes:
+            sections = {**sections, **self.extensions.finished(request, now)}
         if cause.reason in (FinishReason.STOP, FinishReason.LENGTH):
-            self._cache.prove(request)
-        self._cache.free(request)
+            self.cache.prove(request)
+        self.cache.free(request)
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
         self.drafts.pop(request.request_id, None)
         if request.inner.timeout_seconds is not None:
-            self._deadlines.one_has_ended()
+            self._deadlines.remove(request)
         if self.queues.fair is not None:
             self.queues.fair.ended(request)
         outputs = request.num_output_tokens
@@ -263,7 +222,7 @@ class RequestLifecycle:
 
     def expire(self, now: int) -> None:
         """Ends the requests whose deadlines have passed."""
-        for request in self._deadlines.passed(now):
+        while self._deadlines.members and (request := self._deadlines.due(now)):
             self.finish_request(request, TimedOut(), now)
 
     def preempt(
@@ -291,7 +250,7 @@ class RequestLifecycle:
             victim.request_id, now, computed, num_failed, cause, whom, prompt, output
         )
         self.events.preempted.append(event)
-        self._cache.free(victim)
+        self.cache.free(victim)
         self.queues.running.remove(victim)
         victim.status = RequestStatus.PREEMPTED
         self.drafts.pop(victim.request_id, None)

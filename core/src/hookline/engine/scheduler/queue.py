@@ -24,35 +24,44 @@ MOST_LEVELS = 100
 _Heap = list[tuple[int, int, int, Request]]
 
 
-class OldestRequest:
-    """Knows at any moment which request has been queued for longest.
+class RequestTimes:
+    """Knows at any moment which request has the earliest of their times, in ns.
 
     A heap, whose entries of removed requests are skipped later, so that every operation
     is O(log n).
+
+    Attributes:
+        members: Time and request, by the request's `sequence`; for reading.
     """
 
     def __init__(self) -> None:
-        self._members: dict[int, int] = {}
+        self.members: dict[int, tuple[int, Request]] = {}
         self._heap: list[tuple[int, int]] = []
 
-    def add(self, request: Request) -> None:
-        """Adds a request, which may have been there before."""
-        self._members[request.sequence] = request.queued_at
-        heapq.heappush(self._heap, (request.queued_at, request.sequence))
+    def add(self, request: Request, at: int) -> None:
+        """Adds a request, which may have been there before, with the same time."""
+        self.members[request.sequence] = at, request
+        heapq.heappush(self._heap, (at, request.sequence))
 
     def remove(self, request: Request) -> None:
-        del self._members[request.sequence]
-        if len(self._heap) > 2 * len(self._members) + 16:
-            self._heap = [(at, number) for number, at in self._members.items()]
+        del self.members[request.sequence]
+        if len(self._heap) > 2 * len(self.members) + 16:
+            self._heap = [(at, number) for number, (at, _) in self.members.items()]
             heapq.heapify(self._heap)
 
     @property
-    def queued_at(self) -> int | None:
-        """Time when the oldest request was queued, in ns; None without requests."""
+    def earliest(self) -> int | None:
+        """The earliest time; None without requests."""
         heap = self._heap
-        while heap and heap[0][1] not in self._members:
+        while heap and heap[0][1] not in self.members:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
+
+    def due(self, now: int) -> Request | None:
+        """Returns the earliest request, if its time has come."""
+        if not self._heap or (at := self.earliest) is None or at > now:
+            return None
+        return self.members[self._heap[0][1]][1]
 
 
 class RequestQueue(Protocol):
@@ -62,12 +71,12 @@ class RequestQueue(Protocol):
         requests: The requests by their ids; for reading.
         num_tokens: Number of tokens that the requests have yet to compute: all they
             have, since a waiting request has no blocks.
-        oldest: The request that was queued first, whatever its rank.
+        times: When they were queued.
     """
 
     requests: dict[int, Request]
     num_tokens: int
-    oldest: OldestRequest
+    times: RequestTimes
 
     def rank(self, request: Request) -> tuple[float, ...]:
         """Sort key of requests that have been admitted: the largest is preempted."""
@@ -157,12 +166,7 @@ class WaitingQueue:
         self._latest = (0, 0)
         self.requests: dict[int, Request] = {}
         self.num_tokens = 0
-        self.oldest = OldestRequest()
-
-    @property
-    def has_leader(self) -> bool:
-        """Whether `peek` returns a request also without followers."""
-        return self._top(self._leaders) is not None
+        self.times = RequestTimes()
 
     def rank(self, request: Request) -> tuple[float, ...]:
         assert request.rank is not None
@@ -171,7 +175,7 @@ class WaitingQueue:
     def push(self, request: Request) -> None:
         self.requests[request.request_id] = request
         self.num_tokens += len(request.token_ids)
-        self.oldest.add(request)
+        self.times.add(request, request.queued_at)
         if request.rank is None:
             self._arrive(request)
         else:
@@ -226,7 +230,7 @@ class WaitingQueue:
     def _leave(self, request: Request) -> None:
         del self.requests[request.request_id]
         self.num_tokens -= len(request.token_ids)
-        self.oldest.remove(request)
+        self.times.remove(request)
         line = request.line
         if line is not None and self._heads.get(line) is request:
             del self._heads[line]

@@ -6,9 +6,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from hookline.engine.scheduler.queue import (
-    OldestRequest,
     Order,
     RequestQueue,
+    RequestTimes,
     TenantQueue,
     WaitingQueue,
 )
@@ -33,13 +33,13 @@ class HeldRequests:
     """Requests that stand aside, each at one gate, in the order of their wait's begin.
 
     Attributes:
-        oldest: The one that was queued first.
+        times: When they were queued.
         counts: Number of requests at each gate, none of them 0; replaced, not changed.
     """
 
     def __init__(self, gates: Sequence[ReadinessGate] = ()) -> None:
         """Starts empty; every request has to pass the gates, in this order."""
-        self.oldest = OldestRequest()
+        self.times = RequestTimes()
         self._gates = gates
         # Gates that were written for an earlier release have no `param`.
         self._params = [getattr(gate, "param", None) for gate in gates]
@@ -74,7 +74,7 @@ class HeldRequests:
         request.status = RequestStatus.HELD
         self._held[request.request_id] = _Held(request, gate, now)
         self._count(gate, 1)
-        self.oldest.add(request)
+        self.times.add(request, request.queued_at)
         if self._told is not None:
             self._told(now, request.request_id, gate.name)
 
@@ -87,7 +87,7 @@ class HeldRequests:
     def _discard(self, request: Request) -> None:
         held = self._held.pop(request.request_id)
         self._count(held.gate, -1)
-        self.oldest.remove(request)
+        self.times.remove(request)
         is_new = request.num_cached_tokens is None
         request.status = RequestStatus.WAITING if is_new else RequestStatus.PREEMPTED
 
@@ -225,7 +225,7 @@ class RequestQueues:
     @property
     def oldest_waiting_at(self) -> int | None:
         """Time when the oldest waiting or held request was queued, ns; None if none."""
-        waiting, held = self.waiting.oldest.queued_at, self.held.oldest.queued_at
+        waiting, held = self.waiting.times.earliest, self.held.times.earliest
         if waiting is None or held is None:
             return held if waiting is None else waiting
         return min(waiting, held)

@@ -3,8 +3,6 @@
 Stop strings are found in the front end, where the text is.
 """
 
-from hookline.engine.kv_cache.manager import KVCacheManager
-from hookline.engine.scheduler.extension import SchedulerExtensions
 from hookline.engine.scheduler.lifecycle import RequestLifecycle
 from hookline.events import NO_DRAFTS, NewTokens, VerifiedDrafts
 from hookline.finish_cause import Corrupted, FinishCause, LengthReached, StoppedByToken
@@ -16,15 +14,8 @@ from hookline.step import StepResult
 class ResultUpdate:
     """Changes requests by what the executor has computed for them."""
 
-    def __init__(
-        self,
-        lifecycle: RequestLifecycle,
-        cache: KVCacheManager,
-        extensions: SchedulerExtensions,
-    ) -> None:
-        self._lifecycle = lifecycle
-        self._cache = cache
-        self._extensions = extensions
+    def __init__(self, lifecycle: RequestLifecycle) -> None:
+        self._lifecycle, self._cache = lifecycle, lifecycle.cache
         self._outcomes: list[tuple[int, int]] = []
 
     def update(self, result: StepResult, now: int) -> tuple[Sections, VerifiedDrafts]:
@@ -37,7 +28,7 @@ class ResultUpdate:
         """
         sections = NO_SECTIONS
         if result.sections:
-            sections = self._extensions.updated(result.sections, now)
+            sections = self._lifecycle.extensions.updated(result.sections, now)
         requests = self._lifecycle.requests
         for request_id, cause in result.failed.items():
             if (request := requests.get(request_id)) is not None:

@@ -83,10 +83,10 @@ class Scheduler:
         limit, budget = config.max_num_seqs, config.tokens_per_step
         self._whole = Share(limit, limit, budget)
         self._max_model_len = max_model_len
-        self._update = ResultUpdate(lifecycle, cache, extensions)
+        self._update = ResultUpdate(lifecycle)
         for name, side in extensions.sides.items():
-            side.start(SchedulerPort(name, extensions, self._update, lifecycle, cache))
-        self._admission = BatchAdmission(config, cache, extensions.external_prefix)
+            side.start(SchedulerPort(name, self._update, lifecycle))
+        self._admission = BatchAdmission(config, lifecycle)
         self._steps = self._last_ended = 0
         self.is_held, self.obstacle = False, Obstacle.NONE
         self.watch_gates = self._queues.held.watch
@@ -142,7 +142,7 @@ class Scheduler:
             obstacle = Obstacle.SLEEP
         elif queues.waiting.requests:
             obstacle = self._admission.admit(
-                self._lifecycle, builder, share, last_ended=self._last_ended, now=now
+                builder, share, last_ended=self._last_ended, now=now
             )
         else:
             obstacle = Obstacle.NONE

@@ -27,7 +27,6 @@ class StartedStep(Protocol):
 
         Called once, in the order of the steps. Any exception is fatal to the engine.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,6 @@ class Executor(Protocol):
         The plan may build on tokens of earlier steps that only the executor knows yet.
         Any exception is fatal to the engine. Must not be called during sleep.
         """
-        ...
 
     def check(self) -> None:
         """Raises an error if it can compute no more steps.
@@ -76,7 +74,6 @@ class Executor(Protocol):
         Raises:
             RankError: One of its ranks has ended.
         """
-        ...
 
     def sleep(self, level: SleepLevel) -> None:
         """Returns memory to the system until `wake_up`; `shape` stays the same.
@@ -87,7 +84,6 @@ class Executor(Protocol):
         executor may be put to a deeper sleep. The executor keeps the state of requests
         until a plan releases them.
         """
-        ...
 
     def wake_up(self) -> None:
         """Allocates the memory again; returns when the next step can start.
@@ -96,11 +92,9 @@ class Executor(Protocol):
             ModelLoadError: The weights can no longer be loaded, or have changed in a
                 way that does not fit `shape`.
         """
-        ...
 
     def close(self) -> None:
         """Releases all resources; also valid during sleep."""
-        ...
 
 
 @runtime_checkable
@@ -121,22 +115,18 @@ class SharingExecutor(Protocol):
 
         Called while this engine has nothing to compute itself.
         """
-        ...
 
     def rest(self) -> bool:
         """Returns whether no engine needs this one any more, which begins no step.
 
         Such engines go to sleep together.
         """
-        ...
 
     def rise(self) -> None:
         """Tells that this engine, which is awake, may begin steps again."""
-        ...
 
     def add_stats(self, stats: SchedulerStats) -> SchedulerStats:
         """Adds to a state what its parts have computed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

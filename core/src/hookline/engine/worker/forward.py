@@ -25,7 +25,6 @@ class Forward(Protocol):
 
     def bind(self, cache: PagedCache) -> None:
         """Sets the cache that the next calls write and read."""
-        ...
 
     def __call__(self, batch: ForwardBatch) -> torch.Tensor:
         """Returns logits [W, vocabulary] at the batch's `logits_indices`.
@@ -33,11 +32,9 @@ class Forward(Protocol):
         A stage that is not the last returns hidden states [T, hidden] behind its last
         layer, valid until the next call.
         """
-        ...
 
     def with_hidden(self, batch: ForwardBatch) -> ForwardOutput:
         """Returns logits and all tokens' hidden states, in memory of their own."""
-        ...
 
 
 class Feed(Protocol):
@@ -50,4 +47,3 @@ class Feed(Protocol):
             inputs: The step's.
             logits_indices: [W] indices into T of the tokens whose logits are computed.
         """
-        ...

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from hookline.engine.decoder.layer_shapes import LayerAttention, LayerCache
+from hookline.engine.decoder.layer_shapes import ModelLayers
 from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.forward import Forward
 from hookline.engine.worker.rank_context import RankContext
@@ -19,14 +19,12 @@ if TYPE_CHECKING:  # they are only read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedModel:
+class LoadedModel(ModelLayers):
     """A model that is ready to compute, but for its KV cache.
 
     Attributes:
         shape: What is known of the model before it has a KV cache.
         forward: Computes logits.
-        layers: Shape of each layer's KV cache.
-        attention: How each layer attends.
         dtype: Data type of weights and activations.
         cache_dtype: Data type of the KV cache.
         quantization: What quantized weights have; empty if none are quantized.
@@ -39,8 +37,6 @@ class LoadedModel:
 
     shape: ModelShape
     forward: Forward
-    layers: tuple[LayerCache, ...]
-    attention: tuple[LayerAttention, ...]
     dtype: torch.dtype
     cache_dtype: torch.dtype
     quantization: str
@@ -96,4 +92,3 @@ class LoadModel(Protocol):
                 it does not fit the cache.
             ConfigError: An option or an extension does not fit the model.
         """
-        ...

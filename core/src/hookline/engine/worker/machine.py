@@ -21,11 +21,9 @@ class Upgrade(Protocol):
 
         What it returns calls `worker.use` between two steps, once they are there.
         """
-        ...
 
     def abandon(self) -> None:
         """Ends what has begun: the worker goes to sleep or ends. Valid at any time."""
-        ...
 
 
 class Machine(Protocol):
@@ -60,7 +58,6 @@ class Machine(Protocol):
             most_drafts: Maximum number of drafts of a request in a step.
             obstacle: Why an extension forbids graphs; empty if none does.
         """
-        ...
 
     def count_blocks(self, maker: RunnerMaker, timer: "StartupTimer") -> int:
         """Returns how many KV blocks fit beside a loaded model.
@@ -68,20 +65,15 @@ class Machine(Protocol):
         Raises:
             ConfigError: Not even one block fits.
         """
-        ...
 
     def tune(self, worker: "Worker") -> Compute:
         """Begins to serve; returns what computes the worker's steps from now on."""
-        ...
 
     def rest(self) -> None:
         """Ends what runs beside steps: the worker goes to sleep, or tunes again."""
-        ...
 
     def return_memory(self) -> None:
         """Returns freed memory to the system."""
-        ...
 
     def close(self) -> None:
         """Ends everything; valid at any time, and twice."""
-        ...

@@ -27,10 +27,9 @@ from hookline_kernels.layout import scales_of
 class PagedCache:
     """K and V of every layer, [blocks, block size, KV heads, head dim] each.
 
-    The values of latent layers are views of their keys.
-
-    The kernels choose the memory layout. Callable as the attention of a model that runs
-    as modules (`AttentionSlot.attend`): writes the step's K and V, then attends.
+    The kernels choose the memory layout; the values of latent layers are views of their
+    keys. Callable as the attention of a model that runs as modules
+    (`AttentionSlot.attend`): writes the step's K and V, then attends.
 
     Attributes:
         batch: The step that is being computed; set before the model is called.
@@ -66,7 +65,7 @@ class PagedCache:
             self.values.append(values)
         self._shapes = tuple(layers)
         self._attention_of = partial(
-            _attention,
+            choose_attention,
             block_size=block_size,
             dtype=dtype,
             cache_dtype=stored,
@@ -94,7 +93,14 @@ class PagedCache:
     def choose_attention(self, *, may_compile: bool) -> None:
         """Chooses the attention of each layer; takes effect at the next binding."""
         self.attention: dict[LayerCache, ChosenAttention] = {
-            layer: self._attention_of(layer, may_compile=may_compile)
+            layer: self._attention_of(
+                num_heads=layer.num_heads,
+                num_kv_heads=layer.num_kv_heads,
+                key_dim=layer.key_dim,
+                value_dim=layer.value_dim,
+                is_latent=layer.is_latent,
+                may_compile=may_compile,
+            )
             for layer in dict.fromkeys(self._shapes)
         }
         self._chosen = [self.attention[layer] for layer in self._shapes]
@@ -211,28 +217,3 @@ def _allocate(
         return keys, keys[..., : layer.value_dim]
     keys = new_keys(*sizes, layer.key_dim, *place)
     return keys, new_values(*sizes, layer.value_dim, *place)
-
-
-def _attention(
-    layer: LayerCache,
-    block_size: int,
-    dtype: torch.dtype,
-    *,
-    cache_dtype: torch.dtype,
-    may_compile: bool,
-    platform: Platform,
-    has_trees: bool,
-) -> ChosenAttention:
-    return choose_attention(
-        num_heads=layer.num_heads,
-        num_kv_heads=layer.num_kv_heads,
-        key_dim=layer.key_dim,
-        value_dim=layer.value_dim,
-        block_size=block_size,
-        dtype=dtype,
-        cache_dtype=cache_dtype,
-        may_compile=may_compile,
-        platform=platform,
-        has_trees=has_trees,
-        is_latent=layer.is_latent,
-    )

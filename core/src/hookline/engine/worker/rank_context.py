@@ -23,7 +23,6 @@ class StepRunner(Protocol):
 
     def execute(self, plan: StepPlan) -> StepResult:
         """Computes a step. Any exception is fatal to the engine."""
-        ...
 
 
 class RankContext:

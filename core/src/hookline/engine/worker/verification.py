@@ -16,17 +16,14 @@ class DraftTree(Protocol):
     @property
     def num_unseen(self) -> Int64:
         """[nodes] number of earlier nodes that are not on the node's path."""
-        ...
 
     @property
     def unseen(self) -> Int64:
         """[nodes] these as bits: the lowest is the node, the next the one before it."""
-        ...
 
     @property
     def paths(self) -> Sequence[Int64]:
         """For each node, the nodes from node 0 (excluded) to it (included)."""
-        ...
 
     def verify(self, rows: Int64, sampled: Int64, tokens: Int64) -> Verified:
         """Follows each request's tree along the sampled tokens.
@@ -36,4 +33,3 @@ class DraftTree(Protocol):
             sampled: [S] token sampled after each node.
             tokens: [S] token of each node; that of node 0 is ignored.
         """
-        ...

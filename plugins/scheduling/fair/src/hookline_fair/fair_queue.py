@@ -6,7 +6,7 @@ Tenants of one payer take turns in what it gets.
 from collections.abc import Sequence
 
 from hookline.engine.scheduler.extension import SchedulerSide
-from hookline.engine.scheduler.queue import OldestRequest
+from hookline.engine.scheduler.queue import RequestTimes
 from hookline.request import Request
 from hookline.stats.scheduler_stats import MOST_TENANTS, TenantStats
 from hookline_fair.tenant_shares import (
@@ -16,6 +16,7 @@ from hookline_fair.tenant_shares import (
     ShareHeap,
     Tenant,
     TenantShares,
+    has_leader,
 )
 
 
@@ -47,7 +48,7 @@ class FairQueue:
         self._last: Payer | None = None
         self.requests: dict[int, Request] = {}
         self.num_tokens = 0
-        self.oldest = OldestRequest()
+        self.times = RequestTimes()
 
     def stats(self) -> dict[str, TenantStats]:
         """Returns the tenants that have been known longest, idle ones included.
@@ -105,7 +106,7 @@ class FairQueue:
             self._lift(tenant)
         self.requests[request.request_id] = request
         self.num_tokens += len(request.token_ids)
-        self.oldest.add(request)
+        self.times.add(request, request.queued_at)
         tenant.queue.push(request)
         self._enter(tenant)
 
@@ -156,11 +157,11 @@ class FairQueue:
         payer = tenant.payer
         payer.waiting.enter(tenant)
         self._waiting.enter(payer)
-        if tenant.queue.has_leader:
+        if has_leader(tenant):
             payer.leading.enter(tenant)
             self._leading.enter(payer)
 
     def _leave(self, request: Request) -> None:
         del self.requests[request.request_id]
         self.num_tokens -= len(request.token_ids)
-        self.oldest.remove(request)
+        self.times.remove(request)

@@ -172,7 +172,7 @@ def has_waiting(share: Tenant) -> bool:
 
 def has_leader(share: Tenant) -> bool:
     """Whether a request waits that is no follower."""
-    return share.queue.has_leader
+    return share.queue.peek(has_followers=False) is not None
 
 
 def forget_oldest(idle: dict[str, None], known: dict[str, S], most: int) -> None:

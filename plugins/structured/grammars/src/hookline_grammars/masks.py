@@ -302,7 +302,7 @@ class GrammarMasks:
         for part in parts:
             start, end = part.start, part.end
             if end - start > 1 and part.row.index not in self._failures:
-                drafted = positions.slice(start, end)
+                drafted = positions.select(slice(start, end))
                 self._attempt(
                     part.row, fill_behind, part.matcher, drafted, masks[start:end]
                 )

@@ -53,24 +53,20 @@ class SampledPositions:
         """Returns tokens of all positions, [n, max(ends)]; undefined after each end."""
         return self.batch.histories(self.rows, self.ends, self.nodes)
 
-    def select(self, chosen: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Self:
-        """Returns the chosen positions, an index or mask array over the n."""
+    def select(
+        self, chosen: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice
+    ) -> Self:
+        """Returns the chosen positions; a slice of them is not copied.
+
+        Args:
+            chosen: Indices, a mask [n], or a slice of the n.
+        """
         return replace(
             self,
             indices=self.indices[chosen],
             rows=self.rows[chosen],
             ends=self.ends[chosen],
             nodes=None if self.nodes is None else self.nodes[chosen],
-        )
-
-    def slice(self, start: int, end: int) -> Self:
-        """Returns adjacent positions, without a copy."""
-        return replace(
-            self,
-            indices=self.indices[start:end],
-            rows=self.rows[start:end],
-            ends=self.ends[start:end],
-            nodes=None if self.nodes is None else self.nodes[start:end],
         )
 
 

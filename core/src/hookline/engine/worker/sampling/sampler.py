@@ -57,7 +57,6 @@ class StepSampler(Protocol):
 
     def prepare(self, inputs: StepInputs) -> None:
         """Starts what can be computed before there are logits."""
-        ...
 
     def score_prompts(
         self,
@@ -74,7 +73,6 @@ class StepSampler(Protocol):
             prompts: Places of the prompts, see `logits_indices`.
             logits: [W, vocabulary] all logits of the step.
         """
-        ...
 
     def sample(
         self,
@@ -94,4 +92,3 @@ class StepSampler(Protocol):
             drawn: Drafts with probabilities.
             nodes: [S] node of the request's draft tree; None without trees.
         """
-        ...
