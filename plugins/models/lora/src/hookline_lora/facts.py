@@ -1,6 +1,8 @@
 """What front ends know of an engine's adapters: which names requests may use."""
 
 from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -8,6 +10,9 @@ from hookline.exceptions import RequestError
 from hookline.request import GenerateRequest
 from hookline.request_part import RequestPart
 from hookline_lora.adapter import AdapterRef, AdapterUse
+
+if TYPE_CHECKING:  # only a server has it
+    from hookline_lora.front_end.manager import LoraManager
 
 
 class KnownAdapters(msgspec.Struct, frozen=True):
@@ -22,7 +27,7 @@ class KnownAdapters(msgspec.Struct, frozen=True):
     refs: Mapping[str, AdapterRef] = {}
 
 
-class LoraFacts(msgspec.Struct, kw_only=True):
+class LoraFacts(msgspec.Struct, kw_only=True, dict=True):
     """The section of the facts of an engine that serves adapters.
 
     Adapters come and go while it serves. Whoever is told of it in a front end replaces
@@ -32,12 +37,15 @@ class LoraFacts(msgspec.Struct, kw_only=True):
         max_loras: Number of slots of a step.
         max_lora_rank: Largest rank of an adapter.
         max_cpu_loras: Number of adapters in main memory; None if bytes alone bound it.
+        directory: Folder below which clients may load, and names are resolved; None if
+            there is none.
         known: The adapters that requests may use.
     """
 
     max_loras: int
     max_lora_rank: int
     max_cpu_loras: int | None = None
+    directory: str | None = None
     known: KnownAdapters = KnownAdapters()
 
     @property
@@ -49,6 +57,16 @@ class LoraFacts(msgspec.Struct, kw_only=True):
     def version(self) -> int:
         """Changes with every change of the adapters."""
         return self.known.version
+
+    def manager(self) -> "LoraManager":
+        """Implements `ManagedAdapters`."""
+        return self._manager
+
+    @cached_property
+    def _manager(self) -> "LoraManager":
+        from hookline_lora.front_end.manager import LoraManager  # noqa: PLC0415
+
+        return LoraManager(self)
 
     def replace(self, known: KnownAdapters) -> None:
         """Replaces all adapters at once, unless `known` is older than what is known."""

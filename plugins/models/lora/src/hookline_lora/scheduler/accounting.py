@@ -24,6 +24,7 @@ from hookline_lora.scheduler.residency import Residency
 from hookline_lora.scheduler.weights import Wait, Weights, is_in_batch
 
 _LEVELS = tuple(AdapterLevel)
+_NONE = (0, 0)
 
 
 class Account:
@@ -142,22 +143,25 @@ class Account:
         """Returns the requests of those adapters that have the most, by name."""
         running: Counter[str] = Counter()
         queued: Counter[str] = Counter()
-        gated: dict[str, list[int]] = {}
+        gated: dict[str, tuple[int, int]] = {}
         holders: dict[str, str] = {}
         for weights in self._registry.weights.values():
             for request in weights.active.values():
                 (running if is_in_batch(request) else queued)[name_of(request)] += 1
             for wait in weights.waiting.values():
                 name = name_of(wait.request)
-                gated.setdefault(name, [0, 0])[not weights.is_loading] += 1
+                loading, rest = gated.get(name, _NONE)
+                is_loading = weights.is_loading
+                gated[name] = loading + is_loading, rest + (not is_loading)
                 holders[name] = weights.holder
         totals = running + queued + Counter({n: sum(each) for n, each in gated.items()})
         return {
             name: AdapterCounts(
                 running[name],
                 queued[name],
-                *gated.get(name, (0, 0)),
-                holder=holders.get(name, ""),
+                gated.get(name, _NONE)[0],
+                gated.get(name, _NONE)[1],
+                holders.get(name, ""),
             )
             for name, _ in totals.most_common(MOST_SHOWN)
         }

@@ -1,14 +1,19 @@
 """The adapters of an engine: by name, and their weights by digest."""
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hookline.clock import NANOSECONDS
 from hookline_lora.adapter import AdapterRef, AdapterUse
 from hookline_lora.messages import AdapterState, LoadingState
-from hookline_lora.scheduler.weights import Weights, is_in_batch, requests_of
+from hookline_lora.scheduler.weights import Ticket, Weights, is_in_batch, requests_of
 
 MOST_FORMER = 4096
 """Number of adapters that are remembered after they have been removed or replaced."""
+
+LOADING_NS = 900 * NANOSECONDS
+"""Age, ns, at which a loading is given up that nobody commits or abandons."""
 
 Key = tuple[str, str]
 """Name and digest."""
@@ -19,18 +24,12 @@ class Loading:
     """A loading that has not been committed.
 
     Attributes:
-        name: Name that requests will use.
-        since: When it began, ns.
-        is_pinned: Whether the adapter stays in memory.
-        base_model_name: The base model that the client names.
+        since: When it began, ns; None until that is known.
         weights: What was described; None before, and if that failed.
         error: Why it failed; empty if it has not.
     """
 
-    name: str
-    since: int
-    is_pinned: bool = False
-    base_model_name: str | None = None
+    since: int | None = None
     weights: Weights | None = None
     error: str = ""
 
@@ -40,7 +39,7 @@ class Loading:
             return LoadingState(error=self.error)
         if self.weights is None:
             return LoadingState()
-        ref = self.weights.tickets[ticket][0]
+        ref = self.weights.tickets[ticket].ref
         return LoadingState(ref=ref, is_ready=self.weights.is_loaded)
 
 
@@ -64,8 +63,8 @@ class Registry:
 
     # -- adapters ----------------------------------------------------------------
 
-    def add(self, ref: AdapterRef) -> Weights | None:
-        """Gives a name to weights; returns those that had it, if others."""
+    def add(self, ref: AdapterRef) -> None:
+        """Gives a name to weights; others that had it keep their requests only."""
         self.version += 1
         former = self.refs.get(ref.name)
         weights = self._weights(ref)
@@ -73,9 +72,8 @@ class Registry:
         weights.refs[ref.name] = self.refs[ref.name] = ref
         self._former.pop((ref.name, ref.digest), None)
         self._leaving.pop((ref.name, ref.digest), None)
-        if former is None or former.digest == ref.digest:
-            return None
-        return self._take_name(former)
+        if former is not None and former.digest != ref.digest:
+            self._take_name(former)
 
     def remove(self, name: str) -> Weights:
         """Has no new request use a name that is known; returns its weights."""
@@ -105,27 +103,38 @@ class Registry:
 
     # -- loadings ----------------------------------------------------------------
 
-    def described(self, ticket: str, ref: AdapterRef) -> Weights | None:
-        """Notes what a loading has found; None if it has been abandoned."""
+    def described(self, ticket: str, ref: AdapterRef) -> None:
+        """Notes what a loading has found, unless it has been abandoned."""
         if (loading := self.loadings.get(ticket)) is None:
-            return None
+            return
         weights = loading.weights = self._weights(ref)
-        weights.tickets[ticket] = ref, loading.since
-        return weights
+        weights.tickets[ticket] = Ticket(ref, loading.since or 0)
 
-    def end_loading(self, ticket: str) -> Loading | None:
+    def end_loading(self, ticket: str) -> None:
         """Forgets a loading; its weights stay if anything else needs them."""
-        if (loading := self.loadings.pop(ticket, None)) is None:
-            return None
-        if loading.weights is not None:
-            loading.weights.former = loading.weights.tickets.pop(ticket)[0]
-        return loading
+        loading = self.loadings.pop(ticket, None)
+        if loading is not None and loading.weights is not None:
+            loading.weights.former = loading.weights.tickets.pop(ticket).ref
+
+    def age_loadings(self, now: int) -> None:
+        """Notes when loadings began; gives those up that nobody has ended for long."""
+        for ticket, loading in list(self.loadings.items()):
+            if loading.since is None:
+                loading.since = now
+            elif now - loading.since > LOADING_NS:
+                self.end_loading(ticket)
+
+    def wanted_by_loadings(self) -> Iterator[Weights]:
+        """Yields the weights that loadings wait for."""
+        for loading in self.loadings.values():
+            if loading.weights is not None:
+                yield loading.weights
 
     def fail_loadings(self, weights: Weights, error: str) -> None:
         """Notes that weights could not be read that loadings wait for."""
         for ticket in list(weights.tickets):
             loading = self.loadings[ticket]
-            weights.former = weights.tickets.pop(ticket)[0]
+            weights.former = weights.tickets.pop(ticket).ref
             loading.weights, loading.error = None, error
 
     # -- weights -----------------------------------------------------------------
@@ -146,7 +155,9 @@ class Registry:
         for key in [key for key in self._leaving if not self._has_requests(key)]:
             del self._leaving[key]
         leaving = {name: ref for (name, _), ref in self._leaving.items()}
-        states = {name: self._state(ref, is_leaving=True) for name, ref in leaving.items()}
+        states = {
+            name: self._state(ref, is_leaving=True) for name, ref in leaving.items()
+        }
         for ref in self.refs.values():
             states[ref.name] = self._state(ref)
         return states

@@ -12,8 +12,11 @@ requests take that came before it got it, each wait is bounded.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Self
 
+from hookline.clock import NANOSECONDS
 from hookline.request import Request
+from hookline_lora.config import LoraConfig
 from hookline_lora.messages import AdapterOrders
 from hookline_lora.scheduler.weights import Weights, remaining_tokens
 
@@ -33,6 +36,19 @@ class Capacity:
     most: int | None
     num_bytes: int | None
     max_wait_ns: int
+
+    @classmethod
+    def of(cls, config: LoraConfig) -> Self:
+        """Returns what a configuration allows."""
+        most = config.max_cpu_loras
+        if most is None and config.memory is None:
+            most = config.max_loras
+        return cls(
+            slots=config.max_loras,
+            most=most,
+            num_bytes=config.memory,
+            max_wait_ns=round(config.max_wait * NANOSECONDS),
+        )
 
 
 @dataclass(slots=True)
@@ -229,7 +245,9 @@ class Residency:
                 and is_aged
             ):
                 later.append(each)
-        idle.sort(key=lambda each: (not each.is_idle(), each.slot is not None, each.last_used))
+        idle.sort(
+            key=lambda each: (not each.is_idle(), each.slot is not None, each.last_used)
+        )
         later.sort(key=lambda each: self._order(each, now), reverse=True)
         return [*idle, *later]
 
@@ -258,8 +276,7 @@ class Residency:
             if not victims:
                 self._wait_for_slot(claim, is_aged=is_aged)
                 return
-            key = lambda each: (not each.is_idle(), each.last_used)  # noqa: E731
-            victim = min(victims, key=key)
+            victim = min(victims, key=_use)
             slot = victim.slot
             assert slot is not None
             self.slot_evictions += 1
@@ -353,6 +370,11 @@ def _name_holder(claim: Weights, holder: Weights | None) -> None:
     """Notes for whose slot a claim waits."""
     if holder is not None:
         claim.holder = claim.last_holder = holder.ref.name
+
+
+def _use(weights: Weights) -> tuple[bool, bool, int]:
+    """Sort key of weights in memory: those first that are likely not used soon."""
+    return not weights.is_idle(), weights.slot is not None, weights.last_used
 
 
 def _remaining(weights: Weights) -> int:

@@ -22,13 +22,26 @@ class Wait:
 
 
 @dataclass(slots=True, eq=False)
+class Ticket:
+    """A loading that is not committed yet.
+
+    Attributes:
+        ref: The adapter.
+        since: When it began, ns.
+    """
+
+    ref: AdapterRef
+    since: int
+
+
+@dataclass(slots=True, eq=False)
 class Weights:
     """What names of the same content share, and their requests.
 
     Attributes:
         digest: What identifies them.
         refs: Adapters with this content, by name; the latest one's path is read.
-        tickets: When loadings that are not committed yet began, ns, by ticket.
+        tickets: Loadings that are not committed yet.
         active: Requests that have passed the gate, by id.
         waiting: Requests that wait at the gate, by id, in the order of their waits.
         is_resident: Whether they are in main memory, or are being read into it.
@@ -45,7 +58,7 @@ class Weights:
 
     digest: str
     refs: dict[str, AdapterRef] = field(default_factory=dict)
-    tickets: dict[str, tuple[AdapterRef, int]] = field(default_factory=dict)
+    tickets: dict[str, Ticket] = field(default_factory=dict)
     active: dict[int, Request] = field(default_factory=dict)
     waiting: dict[int, Wait] = field(default_factory=dict)
     is_resident: bool = False
@@ -61,11 +74,11 @@ class Weights:
 
     @property
     def ref(self) -> AdapterRef:
-        """The adapter that was added last; one that has been removed if none is left."""
+        """The adapter that was added last, if there still is one."""
         if self.refs:
             return next(reversed(self.refs.values()))
         if self.tickets:
-            return next(reversed(self.tickets.values()))[0]
+            return next(reversed(self.tickets.values())).ref
         assert self.former is not None, "weights are made for an adapter"
         return self.former
 
@@ -104,7 +117,7 @@ class Weights:
     def oldest(self) -> int:
         """Time when the oldest request or loading came that waits for them, ns."""
         waiting = (wait.request.queued_at for wait in self.waiting.values())
-        loadings = (since for _, since in self.tickets.values())
+        loadings = (ticket.since for ticket in self.tickets.values())
         return min((*waiting, *loadings))
 
     def requests(self) -> Iterable[Request]:
