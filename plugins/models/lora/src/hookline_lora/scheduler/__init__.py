@@ -1,0 +1,1 @@
+"""The scheduler's side: which adapters there are, and which of them have a slot."""
