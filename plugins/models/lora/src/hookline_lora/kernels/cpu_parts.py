@@ -1,0 +1,292 @@
+"""The two products of an adapter for some rows, tile by tile, as a kernel's parts.
+
+Arguments of the kernel (`numbers`), as int64s: 1 the site's table, 2 the counts of
+`StepRows`, 3 its starts, 4 its slots, 5 its order, 6 the values, 7 the output, 8 the
+inputs, 9 the outputs, 10 the slices' table, 11 the number of slices.
+
+A site's table: address and pitch (in numbers) of the memory for A·x of few rows; then
+for each slot the address of A, its ranks, and for each slice its first rank, its rank,
+and the address of B. The slices' table: offset, width, block, stride, and panels.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from hookline_kernels.cpu.elements import SCALARS, array_at, exact, widen
+from hookline_kernels.cpu.memory import int_at, set_float
+from hookline_lora.kernels.cpu_tiles import (
+    ACROSS,
+    PANEL,
+    ROWS,
+    STEP_BYTES,
+    expand_tile,
+    shrink_tile,
+    size_of,
+)
+
+ARGUMENTS = 12
+HEAD, SLOT, PART = 2, 2, 3
+"""int64s in front of the slots, of a slot without its slices, and of a slice in it."""
+SLICE = 5
+"""int64s of a slice."""
+_SCALARS = {dtype.itemsize: scalar for dtype, scalar in SCALARS.items()}
+
+
+def shrinking(form: int) -> Any:
+    """Makes the function that computes A·x of rows, in tiles of this form."""
+    size = size_of(form)
+    step = STEP_BYTES // size
+    multiply, add_rest = _shrink_ranks(form), _shrink_rest(form)
+
+    @exact
+    def shrink(  # noqa: PLR0917 - numba passes by position
+        numbers: int,
+        slot: int,
+        first: int,
+        last: int,
+        begin: int,
+        end: int,
+        sums: int,
+        pitch: int,
+    ) -> None:
+        """Computes ranks `begin` … `end` − 1 of rows `first` … `last` − 1 of the order.
+
+        `sums` is the place of the first row's rank 0; rows are `pitch` bytes apart.
+        """
+        inputs, values = int_at(numbers, 8), int_at(numbers, 6)
+        whole, weights = inputs // step * step, int_at(slot, 0)
+        row = first
+        while row < last:
+            high = ROWS if row + ROWS <= last else 2 if row + 2 <= last else 1
+            order, target = int_at(numbers, 5) + 4 * row, sums + (row - first) * pitch
+            rank = begin
+            while rank < end:
+                wide = ACROSS if rank + ACROSS <= end else 1
+                factors = weights + rank * inputs * size
+                place = target + 4 * rank
+                multiply(values, order, factors, inputs, place, pitch, high, wide)
+                rank += wide
+            if whole < inputs:
+                indices = array_at(order, high, np.int32)
+                for each in range(high):
+                    at = values + indices[each] * inputs * size
+                    for rank in range(begin, end):
+                        factors = weights + rank * inputs * size
+                        place = target + each * pitch + 4 * rank
+                        add_rest(at, factors, inputs, whole, place)
+            row += high
+
+    return shrink
+
+
+def _shrink_rest(form: int) -> Any:
+    scalar = _SCALARS[size_of(form)]
+
+    @exact
+    def add_rest(  # noqa: PLR0917 - numba passes by position
+        values: int, weights: int, inputs: int, first: int, target: int
+    ) -> None:
+        """Adds the inputs that fill no step."""
+        row = array_at(values, inputs, scalar)
+        factors = array_at(weights, inputs, scalar)
+        total = array_at(target, 1, np.float32)[0]
+        for index in range(first, inputs):
+            total += widen(row[index]) * widen(factors[index])
+        set_float(target, 0, total)
+
+    return add_rest
+
+
+def _shrink_ranks(form: int) -> Any:
+    size = size_of(form)
+    step = STEP_BYTES // size
+
+    @exact
+    def shrink_ranks(  # noqa: PLR0917 - numba passes by position
+        values: int,
+        order: int,
+        factors: int,
+        inputs: int,
+        sums: int,
+        pitch: int,
+        high: int,
+        wide: int,
+    ) -> None:
+        """Computes a tile; its numbers of rows and ranks must be constants."""
+        apart, steps = inputs * size, inputs // step
+        if wide == ACROSS:
+            if high == ROWS:
+                shrink_tile(
+                    values, apart, order, factors, apart, steps, sums, pitch,
+                    ROWS, ACROSS, form,
+                )  # fmt: skip
+            elif high == 2:
+                shrink_tile(
+                    values, apart, order, factors, apart, steps, sums, pitch,
+                    2, ACROSS, form,
+                )  # fmt: skip
+            else:
+                shrink_tile(
+                    values, apart, order, factors, apart, steps, sums, pitch,
+                    1, ACROSS, form,
+                )  # fmt: skip
+            return
+        for row in range(high):
+            shrink_tile(
+                values, apart, order + 4 * row, factors, apart, steps,
+                sums + row * pitch, pitch, 1, 1, form,
+            )  # fmt: skip
+
+    return shrink_ranks
+
+
+def expanding(form: int) -> Any:
+    """Makes the function that adds B·t to outputs of rows, in tiles of this form."""
+    size = size_of(form)
+    add_panels, add_edge = _expand_panels(form), _expand_edge(form)
+
+    @exact
+    def expand(  # noqa: PLR0917 - numba passes by position
+        numbers: int,
+        slot: int,
+        first: int,
+        last: int,
+        begin: int,
+        end: int,
+        sums: int,
+        pitch: int,
+        room: int,
+    ) -> None:
+        """Adds to panels `begin` … `end` − 1 of all slices, of rows of the order.
+
+        `sums` and `pitch` are those of `shrink`; `room` is memory for a panel's
+        outputs.
+        """
+        base = 0
+        for index in range(int_at(numbers, 11)):
+            own = int_at(numbers, 10) + 8 * SLICE * index
+            part = slot + 8 * (SLOT + PART * index)
+            width, block, stride = int_at(own, 1), int_at(own, 2), int_at(own, 3)
+            rank, panels = int_at(part, 1), int_at(own, 4)
+            low, high = max(begin - base, 0), min(end - base, panels)
+            base += panels
+            if rank == 0 or low >= high:
+                continue
+            whole = width // PANEL if block == 0 or block == PANEL else 0
+            whole = max(min(whole, high), low)
+            here = sums + 4 * int_at(part, 0)
+            apart = PANEL if block == 0 else stride
+            output = int_at(numbers, 7) + size * (int_at(own, 0) + low * apart)
+            weights = int_at(part, 2) + low * PANEL * rank * size
+            add_panels(
+                numbers, output, apart * size, first, last, whole - low,
+                weights, rank, here, pitch,
+            )  # fmt: skip
+            for panel in range(whole, high):
+                add_edge(numbers, own, part, panel, first, last, here, pitch, room)
+
+    return expand
+
+
+def _expand_panels(form: int) -> Any:
+    size = size_of(form)
+
+    @exact
+    def expand_panels(  # noqa: PLR0917 - numba passes by position
+        numbers: int,
+        output: int,
+        apart: int,
+        first: int,
+        last: int,
+        panels: int,
+        weights: int,
+        rank: int,
+        sums: int,
+        pitch: int,
+    ) -> None:
+        """Adds to panels whose outputs lie side by side, the first at `output`."""
+        row_bytes, order = int_at(numbers, 9) * size, int_at(numbers, 5)
+        panel = 0
+        while panel < panels:
+            wide = ACROSS if panel + ACROSS <= panels else 1
+            target = output + panel * apart
+            factors = weights + panel * PANEL * rank * size
+            row = first
+            while row < last:
+                high = ROWS if row + ROWS <= last else 2 if row + 2 <= last else 1
+                own, t = order + 4 * row, sums + (row - first) * pitch
+                # The numbers of rows and panels must be constants.
+                if wide == ACROSS:
+                    if high == ROWS:
+                        expand_tile(
+                            target, row_bytes, own, apart, t, pitch, factors, rank,
+                            ROWS, ACROSS, form,
+                        )  # fmt: skip
+                    elif high == 2:
+                        expand_tile(
+                            target, row_bytes, own, apart, t, pitch, factors, rank,
+                            2, ACROSS, form,
+                        )  # fmt: skip
+                    else:
+                        expand_tile(
+                            target, row_bytes, own, apart, t, pitch, factors, rank,
+                            1, ACROSS, form,
+                        )  # fmt: skip
+                else:
+                    for each in range(high):
+                        expand_tile(
+                            target, row_bytes, own + 4 * each, apart,
+                            t + each * pitch, pitch, factors, rank, 1, 1, form,
+                        )  # fmt: skip
+                row += high
+            panel += wide
+
+    return expand_panels
+
+
+def _expand_edge(form: int) -> Any:
+    size = size_of(form)
+    scalar = _SCALARS[size]
+
+    @exact
+    def expand_edge(  # noqa: PLR0917 - numba passes by position
+        numbers: int,
+        own: int,
+        part: int,
+        panel: int,
+        first: int,
+        last: int,
+        sums: int,
+        pitch: int,
+        room: int,
+    ) -> None:
+        """Adds to a panel that is not full, or whose outputs do not lie side by side.
+
+        They are copied to `room` and back.
+        """
+        start, width, block = int_at(own, 0), int_at(own, 1), int_at(own, 2)
+        stride, outputs, rank = int_at(own, 3), int_at(numbers, 9), int_at(part, 1)
+        count = min(width - panel * PANEL, PANEL)
+        order = array_at(int_at(numbers, 5), last, np.int32)
+        copied = array_at(room, PANEL, scalar)
+        weights = int_at(part, 2) + panel * PANEL * rank * size
+        if block == 0:
+            block, stride = width, width
+        for row in range(first, last):
+            at = int_at(numbers, 7) + size * (order[row] * outputs + start)
+            line = array_at(at, outputs - start, scalar)
+            for each in range(count):
+                output = panel * PANEL + each
+                copied[each] = line[output // block * stride + output % block]
+            for each in range(count, PANEL):
+                copied[each] = 0
+            t = sums + (row - first) * pitch
+            expand_tile(
+                room, 0, int_at(numbers, 5), 0, t, pitch, weights, rank, 1, 1, form
+            )
+            for each in range(count):
+                output = panel * PANEL + each
+                line[output // block * stride + output % block] = copied[each]
+
+    return expand_edge
