@@ -84,7 +84,7 @@ def _shrink_rest(form: int) -> Any:
     scalar = _SCALARS[size_of(form)]
 
     @exact
-    def add_rest(  # noqa: PLR0917 - numba passes by position
+    def add_rest(
         values: int, weights: int, inputs: int, first: int, target: int
     ) -> None:
         """Adds the inputs that fill no step."""
@@ -173,7 +173,7 @@ def expanding(form: int) -> Any:
             base += panels
             if rank == 0 or low >= high:
                 continue
-            whole = width // PANEL if block == 0 or block == PANEL else 0
+            whole = width // PANEL if block == 0 or block == PANEL else 0  # noqa: PLR1714 - numba
             whole = max(min(whole, high), low)
             here = sums + 4 * int_at(part, 0)
             apart = PANEL if block == 0 else stride

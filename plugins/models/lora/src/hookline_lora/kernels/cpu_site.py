@@ -83,7 +83,7 @@ class CpuSite:
             *(self._places.ctypes.data, len(slices)),
         )
 
-    def pack(self, parts: Sequence[Matrices | None]) -> PackedParts:
+    def packed(self, parts: Sequence[Matrices | None]) -> PackedParts:
         """Copies matrices into the kernels' layout; any thread may.
 
         Raises:

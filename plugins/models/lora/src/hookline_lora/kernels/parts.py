@@ -1,4 +1,4 @@
-"""The two matrices of an adapter's layer, and what a product of several makes of them."""
+"""The two matrices of each layer that an adapter changes, for a product of several."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -13,7 +13,7 @@ from hookline_lora.kernels.slices import slices_of
 class AdaptedSite:
     """One product, of one layer or several joined ones, and its adapters by slot.
 
-    For one thread at a time, but `pack`. What kernels read is at fixed addresses, so
+    For one thread at a time, but `packed`. What kernels read is at fixed addresses, so
     that slots change between steps that were recorded, or captured, before.
 
     Attributes:
@@ -49,7 +49,7 @@ class AdaptedSite:
         self._dtype = dtype
         self._site = CpuSite(in_features, self.slices, dtype, max_loras)
 
-    def pack(self, parts: Parts) -> PackedParts:
+    def packed(self, parts: Parts) -> PackedParts:
         """Copies an adapter's matrices into the kernels' layout; any thread may.
 
         Args:
@@ -59,16 +59,16 @@ class AdaptedSite:
         Raises:
             ValueError: A shape is wrong, or the ranks are too many.
         """
-        return self._site.pack(checked(parts, self.in_features, self.slices))
+        return self._site.packed(checked(parts, self.in_features, self.slices))
 
     def set(self, slot: int, parts: Parts | PackedParts) -> None:
         """Puts an adapter into a slot, instead of what is there.
 
         Raises:
-            ValueError: There is no such slot, or as for `pack`.
+            ValueError: There is no such slot, or as for `packed`.
         """
         self._check(slot)
-        packed = parts if isinstance(parts, PackedParts) else self.pack(parts)
+        packed = parts if isinstance(parts, PackedParts) else self.packed(parts)
         self._site.set(slot, packed)
 
     def clear(self, slot: int) -> None:
