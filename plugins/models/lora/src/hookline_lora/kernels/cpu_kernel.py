@@ -29,6 +29,7 @@ from hookline_lora.kernels.cpu_parts import (
     expanding,
     shrinking,
 )
+from hookline_lora.kernels.cpu_tiles import ROWS, STEP_BYTES, sum_size_of
 
 FEW = 64
 """Most rows of a step whose threads share each product."""
@@ -38,8 +39,8 @@ _BLOCK = 32
 """Rows of a block, unless they have very many ranks."""
 _ROOM = 64 << 10
 """Bytes of a thread's memory for A·x of a block."""
-_EDGE = 64
-"""Bytes of a panel's outputs."""
+_EDGE = ROWS * STEP_BYTES
+"""Bytes of the last inputs of a tile's rows, or of a panel's outputs."""
 _MANY_GROUPS = 4
 """Groups that give all threads work in larger tasks."""
 _DONE = 1 << 32
@@ -85,14 +86,14 @@ def _panels(numbers: int) -> int:
 
 
 def _few(form: int) -> Any:
-    shrink, expand = shrinking(form), expanding(form)
+    shrink, expand, sum_size = shrinking(form), expanding(form), sum_size_of(form)
 
     @exact
     def add_few(numbers: int, groups: int, edge: int) -> None:
         """Shares both products of all groups."""
         starts = array_at(int_at(numbers, 3), groups + 1, np.int32)
         at_once = 16 if groups >= _MANY_GROUPS else 4
-        pitch = 4 * int_at(int_at(numbers, 1), 1)
+        pitch = sum_size * int_at(int_at(numbers, 1), 1)
         sums = int_at(int_at(numbers, 1), 0)
         task, begun = take(numbers, 1) % _DONE, 0
         for group in range(groups):
@@ -103,7 +104,10 @@ def _few(form: int) -> Any:
                 begin = (task - begun) * at_once
                 end = min(begin + at_once, ranks)
                 own = sums + first * pitch
-                shrink(numbers, slot, first, starts[group + 1], begin, end, own, pitch)
+                shrink(
+                    numbers, slot, first, starts[group + 1], begin, end, own, pitch,
+                    edge,
+                )  # fmt: skip
                 take(numbers, _DONE)
                 task = take(numbers, 1) % _DONE
             begun += tasks
@@ -125,7 +129,7 @@ def _few(form: int) -> Any:
 
 
 def _blocks(form: int) -> Any:
-    shrink, expand = shrinking(form), expanding(form)
+    shrink, expand, sum_size = shrinking(form), expanding(form), sum_size_of(form)
 
     @exact
     def add_blocks(numbers: int, groups: int, room: int, edge: int) -> None:
@@ -143,8 +147,8 @@ def _blocks(form: int) -> Any:
             while task < begun + tasks:
                 first = starts[group] + (task - begun) * high
                 last = min(first + high, end)
-                pitch = 4 * ranks
-                shrink(numbers, slot, first, last, 0, ranks, room, pitch)
+                pitch = sum_size * ranks
+                shrink(numbers, slot, first, last, 0, ranks, room, pitch, edge)
                 expand(numbers, slot, first, last, 0, panels, room, pitch, edge)
                 task = take(numbers, 1)
             begun += tasks

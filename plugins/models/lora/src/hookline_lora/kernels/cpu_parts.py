@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from hookline_kernels.cpu.elements import SCALARS, array_at, exact, widen
-from hookline_kernels.cpu.memory import int_at, set_float
+from hookline_kernels.cpu.elements import SCALARS, array_at, exact
+from hookline_kernels.cpu.memory import int_at
 from hookline_lora.kernels.cpu_tiles import (
     ACROSS,
     PANEL,
@@ -23,6 +23,7 @@ from hookline_lora.kernels.cpu_tiles import (
     expand_tile,
     shrink_tile,
     size_of,
+    sum_size_of,
 )
 
 ARGUMENTS = 12
@@ -35,9 +36,9 @@ _SCALARS = {dtype.itemsize: scalar for dtype, scalar in SCALARS.items()}
 
 def shrinking(form: int) -> Any:
     """Makes the function that computes A·x of rows, in tiles of this form."""
-    size = size_of(form)
+    size, sum_size = size_of(form), sum_size_of(form)
     step = STEP_BYTES // size
-    multiply, add_rest = _shrink_ranks(form), _shrink_rest(form)
+    multiply, copy_rest = _shrink_ranks(form), _copy_rest(form)
 
     @exact
     def shrink(  # noqa: PLR0917 - numba passes by position
@@ -49,53 +50,54 @@ def shrinking(form: int) -> Any:
         end: int,
         sums: int,
         pitch: int,
+        room: int,
     ) -> None:
         """Computes ranks `begin` … `end` − 1 of rows `first` … `last` − 1 of the order.
 
         `sums` is the place of the first row's rank 0; rows are `pitch` bytes apart.
+        `room` is memory for the last inputs of a tile's rows.
         """
-        inputs, values = int_at(numbers, 8), int_at(numbers, 6)
-        whole, weights = inputs // step * step, int_at(slot, 0)
+        inputs, values, rest = int_at(numbers, 8), int_at(numbers, 6), 0
+        factor_bytes = (inputs + step - 1) // step * STEP_BYTES
         row = first
         while row < last:
             high = ROWS if row + ROWS <= last else 2 if row + 2 <= last else 1
             order, target = int_at(numbers, 5) + 4 * row, sums + (row - first) * pitch
+            if inputs % step:
+                copy_rest(values, order, inputs, high, room)
+                rest = room
             rank = begin
             while rank < end:
                 wide = ACROSS if rank + ACROSS <= end else 1
-                factors = weights + rank * inputs * size
-                place = target + 4 * rank
-                multiply(values, order, factors, inputs, place, pitch, high, wide)
+                factors = int_at(slot, 0) + rank * factor_bytes
+                place = target + rank * sum_size
+                multiply(
+                    values, order, factors, factor_bytes, inputs, rest, place, pitch,
+                    high, wide,
+                )  # fmt: skip
                 rank += wide
-            if whole < inputs:
-                indices = array_at(order, high, np.int32)
-                for each in range(high):
-                    at = values + indices[each] * inputs * size
-                    for rank in range(begin, end):
-                        factors = weights + rank * inputs * size
-                        place = target + each * pitch + 4 * rank
-                        add_rest(at, factors, inputs, whole, place)
             row += high
 
     return shrink
 
 
-def _shrink_rest(form: int) -> Any:
-    scalar = _SCALARS[size_of(form)]
+def _copy_rest(form: int) -> Any:
+    size = size_of(form)
+    step, scalar = STEP_BYTES // size, _SCALARS[size]
 
     @exact
-    def add_rest(
-        values: int, weights: int, inputs: int, first: int, target: int
-    ) -> None:
-        """Adds the inputs that fill no step."""
-        row = array_at(values, inputs, scalar)
-        factors = array_at(weights, inputs, scalar)
-        total = array_at(target, 1, np.float32)[0]
-        for index in range(first, inputs):
-            total += widen(row[index]) * widen(factors[index])
-        set_float(target, 0, total)
+    def copy_rest(values: int, order: int, inputs: int, rows: int, room: int) -> None:
+        """Copies the inputs that fill no step, with zeros behind them."""
+        indices = array_at(order, rows, np.int32)
+        first = inputs // step * step
+        for row in range(rows):
+            source = array_at(values + indices[row] * inputs * size, inputs, scalar)
+            target = array_at(room + row * STEP_BYTES, step, scalar)
+            target[:] = 0
+            for index in range(first, inputs):
+                target[index - first] = source[index]
 
-    return add_rest
+    return copy_rest
 
 
 def _shrink_ranks(form: int) -> Any:
@@ -107,7 +109,9 @@ def _shrink_ranks(form: int) -> Any:
         values: int,
         order: int,
         factors: int,
+        factor_bytes: int,
         inputs: int,
+        rest: int,
         sums: int,
         pitch: int,
         high: int,
@@ -118,23 +122,24 @@ def _shrink_ranks(form: int) -> Any:
         if wide == ACROSS:
             if high == ROWS:
                 shrink_tile(
-                    values, apart, order, factors, apart, steps, sums, pitch,
-                    ROWS, ACROSS, form,
+                    values, apart, order, factors, factor_bytes, steps, rest, sums,
+                    pitch, ROWS, ACROSS, form,
                 )  # fmt: skip
             elif high == 2:
                 shrink_tile(
-                    values, apart, order, factors, apart, steps, sums, pitch,
-                    2, ACROSS, form,
+                    values, apart, order, factors, factor_bytes, steps, rest, sums,
+                    pitch, 2, ACROSS, form,
                 )  # fmt: skip
             else:
                 shrink_tile(
-                    values, apart, order, factors, apart, steps, sums, pitch,
-                    1, ACROSS, form,
+                    values, apart, order, factors, factor_bytes, steps, rest, sums,
+                    pitch, 1, ACROSS, form,
                 )  # fmt: skip
             return
         for row in range(high):
+            own = rest + row * STEP_BYTES if rest else 0
             shrink_tile(
-                values, apart, order + 4 * row, factors, apart, steps,
+                values, apart, order + 4 * row, factors, factor_bytes, steps, own,
                 sums + row * pitch, pitch, 1, 1, form,
             )  # fmt: skip
 
@@ -143,7 +148,7 @@ def _shrink_ranks(form: int) -> Any:
 
 def expanding(form: int) -> Any:
     """Makes the function that adds B·t to outputs of rows, in tiles of this form."""
-    size = size_of(form)
+    size, sum_size = size_of(form), sum_size_of(form)
     add_panels, add_edge = _expand_panels(form), _expand_edge(form)
 
     @exact
@@ -175,7 +180,7 @@ def expanding(form: int) -> Any:
                 continue
             whole = width // PANEL if block == 0 or block == PANEL else 0  # noqa: PLR1714 - numba
             whole = max(min(whole, high), low)
-            here = sums + 4 * int_at(part, 0)
+            here = sums + sum_size * int_at(part, 0)
             apart = PANEL if block == 0 else stride
             output = int_at(numbers, 7) + size * (int_at(own, 0) + low * apart)
             weights = int_at(part, 2) + low * PANEL * rank * size

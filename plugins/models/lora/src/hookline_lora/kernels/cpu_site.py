@@ -12,7 +12,7 @@ from hookline_kernels.cpu.vector_panels import has_quick_pairs
 from hookline_kernels.failure import KernelError
 from hookline_lora.kernels.cpu_kernel import FEW, MOST_RANKS, adapting_kernel
 from hookline_lora.kernels.cpu_parts import HEAD, PART, SLICE, SLOT
-from hookline_lora.kernels.cpu_tiles import FLOATS, PAIRS, PANEL, WIDENED
+from hookline_lora.kernels.cpu_tiles import FLOATS, PAIRS, PANEL, STEP_BYTES, WIDENED
 from hookline_lora.kernels.parts import Matrices
 from hookline_lora.kernels.rows import StepRows
 from hookline_lora.kernels.slices import Slice
@@ -26,7 +26,7 @@ class PackedParts:
     """An adapter's matrices as the kernels read them; for any slot of the site.
 
     Attributes:
-        a: [ranks, in] of all slices.
+        a: [ranks, in] of all slices; inputs fill steps of 64 bytes.
         b: Each slice's [panels, rank, 16], or [panels, rank ÷ 2, 16, 2] in bfloat16.
         ranks: The rank of each slice, even in bfloat16; 0 for those left alone.
     """
@@ -107,10 +107,11 @@ class CpuSite:
             return None
         a, b = (each.to(self._dtype) for each in part)
         group = 1 if self._dtype == torch.float32 else 2
+        more_inputs = -self._inputs % (STEP_BYTES // self._dtype.itemsize)
         rank = -(-len(a) // group) * group
         panels = -(-len(b) // PANEL)
         more_ranks, more_outputs = rank - len(a), panels * PANEL - len(b)
-        a = torch.nn.functional.pad(a, (0, 0, 0, more_ranks))
+        a = torch.nn.functional.pad(a, (0, more_inputs, 0, more_ranks))
         b = torch.nn.functional.pad(b, (0, more_ranks, 0, more_outputs))
         b = b.view(panels, PANEL, rank // group, group).transpose(1, 2).contiguous()
         return Matrices(a, b)

@@ -26,6 +26,7 @@ from hookline_kernels.cpu.vectors import (
     multiply_add,
     offset,
     part,
+    rounded,
     splat,
     store,
     vector,
@@ -47,13 +48,13 @@ _Vectors = list[ir.Value]
 
 
 def size_of(form: int) -> int:
-    """Returns the bytes of a number."""
+    """Returns the bytes of a number of x, A, B and the output."""
     return 4 if form == FLOATS else 2
 
 
-def panel_bytes(rank: int, form: int) -> int:
-    """Returns the bytes of a panel of B with this rank, even for bfloat16."""
-    return rank * PANEL * size_of(form)
+def sum_size_of(form: int) -> int:
+    """Returns the bytes of a number of A·x, which is rounded for products of pairs."""
+    return 2 if form == PAIRS else 4
 
 
 def _row_addresses(
@@ -80,25 +81,32 @@ def _shrink_tile(  # noqa: PLR0917 - numba passes by position
     weights: Any,
     weight_bytes: Any,
     steps: Any,
+    rest: Any,
     sums: Any,
     sums_bytes: Any,
     rows: Any,
     ranks: Any,
     form: Any,
 ) -> tuple[Signature, Emit]:
-    """sums[row, rank] = Σ values[order[row], i] · weights[rank, i], for whole steps.
+    """sums[row, rank] = Σ values[order[row], i] · weights[rank, i].
 
     `rows` and `ranks` are literals, powers of two. The rows of values, weights and sums
-    are `row_bytes`, `weight_bytes` and `sums_bytes` apart.
+    are `row_bytes`, `weight_bytes` and `sums_bytes` apart. The values of the last step
+    are at `rest`, 64 bytes for each row, unless that is 0; they do not count as one of
+    the `steps`.
     """
-    given = (values, row_bytes, order, weights, weight_bytes, steps, sums, sums_bytes)
+    given = (
+        *(values, row_bytes, order, weights, weight_bytes),
+        *(steps, rest, sums, sums_bytes),
+    )
     signature = types.void(*[types.intp for _ in given], rows, ranks, form)
     high, wide, which = (each.literal_value for each in (rows, ranks, form))
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        source, apart, indices, factors, pitch, count, target, between = args[:8]
+        source, apart, indices, factors, pitch = args[:5]
+        count, rest, target, between = args[5:9]
         starts = _row_addresses(builder, source, apart, indices, high)
         sides = [
             builder.add(factors, builder.mul(pitch, INT64(rank)))
@@ -109,26 +117,52 @@ def _shrink_tile(  # noqa: PLR0917 - numba passes by position
             [cgutils.alloca_once_value(builder, zero) for _ in sides] for _ in starts
         ]
         with cgutils.for_range(builder, count, intp=INT64) as loop:
-            numbers, others = (
-                [
-                    _operands(
-                        builder, offset(builder, at, loop.index, STEP_BYTES), which
-                    )
-                    for at in each
-                ]
-                for each in (starts, sides)
+            _add_step(
+                builder,
+                [offset(builder, at, loop.index, STEP_BYTES) for at in starts],
+                [offset(builder, at, loop.index, STEP_BYTES) for at in sides],
+                totals,
+                which,
             )
-            for line, number in zip(totals, numbers, strict=True):
-                for place, other in zip(line, others, strict=True):
-                    _add_products(builder, number, other, place)
+        with builder.if_then(builder.icmp_signed("!=", rest, INT64(0))):
+            _add_step(
+                builder,
+                [offset(builder, rest, row, STEP_BYTES) for row in range(high)],
+                [offset(builder, at, count, STEP_BYTES) for at in sides],
+                totals,
+                which,
+            )
         found = [builder.load(place) for line in totals for place in line]
         total = _sums_of(builder, found)
+        if which == PAIRS:
+            total = rounded(builder, total)
         for row in range(high):
             at = builder.add(target, builder.mul(between, INT64(row)))
-            store(builder, part(builder, total, row * wide, wide), at)
+            _store_part(builder, part(builder, total, row * wide, wide), at)
         return context.get_dummy_value()
 
     return signature, emit
+
+
+def _store_part(builder: ir.IRBuilder, numbers: ir.Value, address: ir.Value) -> None:
+    pointer = builder.inttoptr(address, numbers.type.as_pointer())
+    builder.store(numbers, pointer, align=2)
+
+
+def _add_step(
+    builder: ir.IRBuilder,
+    rows: _Vectors,
+    weights: _Vectors,
+    totals: list[_Vectors],
+    form: int,
+) -> None:
+    """Adds the products of 64 bytes at each of these addresses."""
+    numbers, others = (
+        [_operands(builder, at, form) for at in each] for each in (rows, weights)
+    )
+    for line, number in zip(totals, numbers, strict=True):
+        for place, other in zip(line, others, strict=True):
+            _add_products(builder, number, other, place)
 
 
 def _operands(builder: ir.IRBuilder, address: ir.Value, form: int) -> _Vectors:
@@ -205,7 +239,8 @@ def _expand_tile(  # noqa: PLR0917 - numba passes by position
     given = (output, row_bytes, order, apart, sums, sums_bytes, weights, rank)
     signature = types.void(*[types.intp for _ in given], rows, panels, form)
     high, wide, which = (each.literal_value for each in (rows, panels, form))
-    size, at_once = size_of(which), 1 if which == FLOATS else 2
+    size, sum_size = size_of(which), sum_size_of(which)
+    at_once = 1 if which == FLOATS else 2
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
@@ -232,23 +267,19 @@ def _expand_tile(  # noqa: PLR0917 - numba passes by position
         with cgutils.for_range(builder, turns, intp=INT64) as loop:
             line_at = offset(builder, factors, loop.index, step_bytes)
             columns = [
-                _columns(
+                _operands(
                     builder,
                     builder.add(line_at, builder.mul(panel, INT64(index))),
                     which,
                 )
                 for index in range(wide)
             ]
-            number_at = offset(builder, numbers, loop.index, 4 * at_once)
+            number_at = offset(builder, numbers, loop.index, sum_size * at_once)
             for row, line in enumerate(totals):
                 own = builder.add(number_at, builder.mul(pitch, INT64(row)))
-                for half in range(at_once):
-                    number = load_number(builder, offset(builder, own, half, 4))
-                    number = splat(builder, number, PANEL)
-                    for place, column in zip(line, columns, strict=True):
-                        total = builder.load(place)
-                        total = multiply_add(builder, number, column[half], total)
-                        builder.store(total, place)
+                own_numbers = _spread(builder, own, which)
+                for place, column in zip(line, columns, strict=True):
+                    _add_products(builder, own_numbers, column, place)
         for line, ends in zip(totals, places, strict=True):
             for place, at in zip(line, ends, strict=True):
                 store(builder, builder.load(place), at, size)
@@ -257,11 +288,15 @@ def _expand_tile(  # noqa: PLR0917 - numba passes by position
     return signature, emit
 
 
-def _columns(builder: ir.IRBuilder, address: ir.Value, form: int) -> _Vectors:
-    """Loads a rank, or a pair of ranks, of 16 outputs, in float32."""
-    if form == FLOATS:
-        return [load(builder, address, PANEL)]
-    return widened_pairs(builder, load_words(builder, address, PANEL))
+def _spread(builder: ir.IRBuilder, address: ir.Value, form: int) -> _Vectors:
+    """Loads a rank, or a pair of ranks, of a row for all outputs."""
+    if form == PAIRS:
+        pair = builder.load(builder.inttoptr(address, INT32.as_pointer()), align=4)
+        return [splat(builder, pair, PANEL)]
+    return [
+        splat(builder, load_number(builder, offset(builder, address, half, 4)), PANEL)
+        for half in range(1 if form == FLOATS else 2)
+    ]
 
 
 shrink_tile: Any = intrinsic(prefer_literal=True)(_shrink_tile)
