@@ -8,6 +8,8 @@ take two products of `skinny_gemm` and a separate `Gate`, all at the speed of me
 The slowest path is a layer that this class refuses: its three linear layers.
 """
 
+from collections.abc import Callable
+
 import torch
 
 from hookline_kernels.cpu.amx import DEPTH, HEIGHT, ROWS
@@ -19,6 +21,8 @@ from hookline_kernels.cpu.recording import fresh
 from hookline_kernels.cpu.skinny_gemm import SkinnyGemm
 from hookline_kernels.failure import KernelError
 
+Parts = tuple[Callable[..., torch.Tensor], Gate, Callable[..., torch.Tensor]]
+"""A gated MLP's products, and the activation between them."""
 KINDS = {"silu": SILU, "gelu_tanh": GELU_TANH}
 """Activation by name."""
 
@@ -64,6 +68,7 @@ class FeedForward:
             raise KernelError(f"{hidden} by {width} is not a multiple of {DEPTH}")
         self._width, self._hidden = width, hidden
         gate_up, down = lay_panels(alternating(gate, up)), lay_panels(down)
+        self._panels = gate_up, down
         self._few = (
             SkinnyGemm(gate_up, None, OUTPUTS),
             Gate(width, gate.dtype, activation, alternates=True),
@@ -96,6 +101,18 @@ class FeedForward:
         """
         return self._tiled(self._into_from_blocks, values, rows, residual)
 
+    def split(self) -> Parts:
+        """Returns the products, and the activation between them, over these weights.
+
+        16 gates and 16 ups alternate in the first one's results.
+        """
+        (few_into, gate, few_out_of), panels = self._few, self._panels
+        into, out_of = (
+            _by_rows(few, Gemm(each))
+            for few, each in zip((few_into, few_out_of), panels, strict=True)
+        )
+        return into, gate, out_of
+
     def _tiled(
         self,
         into: Gemm,
@@ -109,3 +126,15 @@ class FeedForward:
         into.fill(between, rows, values)
         self._out_of.fill(output, rows, between, residual)
         return output
+
+
+def _by_rows(few: SkinnyGemm, many: Gemm) -> Callable[..., torch.Tensor]:
+    """Joins products with one weight, for few rows and for more."""
+
+    def multiply(
+        values: torch.Tensor, residual: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        product = few if len(values) <= SkinnyGemm.most else many
+        return product(values, residual)
+
+    return multiply

@@ -131,6 +131,7 @@ class QuantizedGatedMlp:
     Attributes:
         least_in_blocks: As of `QuantizedProduct`.
         gate_up: The product with gate and up projection: 16 outputs of each alternate.
+        width: Number of gates, and of ups.
     """
 
     def __init__(
@@ -150,9 +151,9 @@ class QuantizedGatedMlp:
             raise KernelError("no kernel for this gated MLP with quantized weights")
         self._weight = alternating(gate, up)
         self._numbers = _numbers(self._weight, None)
-        self._width = gate.out_features
+        self.width = gate.out_features
         self.gate_up, self.down = QuantizedProduct(self._weight, None, dtype), down
-        self._gate = Gate(self._width, dtype, activation, alternates=True)
+        self._gate = Gate(self.width, dtype, activation, alternates=True)
         takes_blocks = self.gate_up.least_in_blocks and down.least_in_blocks
         self.least_in_blocks = self.gate_up.least_in_blocks if takes_blocks else None
         self._by_vectors: Kernel | None = None
@@ -171,7 +172,7 @@ class QuantizedGatedMlp:
         rows = len(values)
         if self._by_vectors is not None and rows > _FEW:
             between, values = (
-                fresh((rows, self._width), values.dtype),
+                fresh((rows, self.width), values.dtype),
                 values.contiguous(),
             )
             kernel = self._by_vectors
@@ -187,6 +188,13 @@ class QuantizedGatedMlp:
         """Computes rows in blocks, from `least_in_blocks` rows on."""
         return self._tiled(self._into_from_blocks, values, rows, residual)
 
+    def split(self) -> tuple[QuantizedProduct, Gate, QuantizedProduct]:
+        """Returns the products, and the activation between them.
+
+        16 gates and 16 ups alternate in the first one's results.
+        """
+        return self.gate_up, self._gate, self.down
+
     def _tiled(
         self,
         into: Kernel,
@@ -195,7 +203,7 @@ class QuantizedGatedMlp:
         residual: torch.Tensor | None,
     ) -> torch.Tensor:
         blocks = -(-rows // HEIGHT)
-        between = fresh((blocks * HEIGHT * self._width,), values.dtype)
+        between = fresh((blocks * HEIGHT * self.width,), values.dtype)
         run(self._weight, into, self._numbers, rows, between, values, None)
         return self.down.of_blocks(between, rows, residual)
 

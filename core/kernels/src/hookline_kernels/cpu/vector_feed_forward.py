@@ -7,7 +7,8 @@ class refuses: its three linear layers.
 
 import torch
 
-from hookline_kernels.cpu.feed_forward import KINDS, alternating
+from hookline_kernels.cpu.feed_forward import KINDS, Parts, alternating
+from hookline_kernels.cpu.gated import Gate
 from hookline_kernels.cpu.vector_gemm import VectorGemm, pack_for_vectors
 from hookline_kernels.cpu.vector_panels import DEPTH
 from hookline_kernels.failure import KernelError
@@ -39,8 +40,9 @@ class VectorFeedForward:
         """
         if activation not in KINDS or len(gate) % DEPTH:
             raise KernelError(f"no kernel for {activation} of {len(gate)} gates")
-        gate_up = pack_for_vectors(alternating(gate, up))
-        self._into = VectorGemm(gate_up, kind=KINDS[activation])
+        self._width, self._activation = len(gate), activation
+        self._gate_up = pack_for_vectors(alternating(gate, up))
+        self._into = VectorGemm(self._gate_up, kind=KINDS[activation])
         self._out_of = VectorGemm(pack_for_vectors(down))
 
     def __call__(
@@ -48,3 +50,11 @@ class VectorFeedForward:
     ) -> torch.Tensor:
         """[T, hidden] → [T, hidden]; the residual has that shape, contiguous."""
         return self._out_of(self._into(values), residual)
+
+    def split(self) -> Parts:
+        """Returns the products, and the activation between them, over these weights.
+
+        16 gates and 16 ups alternate in the first one's results.
+        """
+        gate = Gate(self._width, torch.bfloat16, self._activation, alternates=True)
+        return VectorGemm(self._gate_up), gate, self._out_of

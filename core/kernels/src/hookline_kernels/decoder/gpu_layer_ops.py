@@ -1,6 +1,7 @@
 """A decoder's operations on GPUs: Triton's kernels and torch's products."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 
 import torch
@@ -18,6 +19,7 @@ from hookline_kernels.layers import gated_reference
 from hookline_kernels.modules.gated import gated_by
 from hookline_kernels.modules.norms import FastNorm, NormKernel, fast_norm
 from hookline_kernels.modules.reduction import Reduce
+from hookline_kernels.modules.splitting import SplitGated
 
 
 class GpuLayerOps:
@@ -49,7 +51,11 @@ class GpuLayerOps:
 
 
 class GpuProduct:
-    """Linear layers side by side; norm, gate and residual are inside where it pays."""
+    """Linear layers side by side; norm, gate and residual are inside where it pays.
+
+    Attributes:
+        gate: Computes the activation of the layers' results; None without one.
+    """
 
     of_blocks = None
 
@@ -65,7 +71,7 @@ class GpuProduct:
         self._weight = _joined([each.weight for each in linears])
         biases = [each.bias for each in linears if each.bias is not None]
         self._bias = _joined(biases) if biases else None
-        self._gate = None if activation is None else _gate(activation)
+        self.gate = None if activation is None else _gate(activation)
         is_thin = activation in {None, "silu"}
         gated = activation is not None
         self._plans = plans_of(self._weight, gated=gated) if is_thin else {}
@@ -78,7 +84,7 @@ class GpuProduct:
             return self._thin(values, None, residual)
         if residual is None:
             found = functional.linear(values, self._weight, self._bias)
-            return found if self._gate is None else self._gate(found)
+            return found if self.gate is None else self.gate(found)
         residual.addmm_(values, self._weight.t())
         return residual if self._bias is None else residual.add_(self._bias)
 
@@ -94,6 +100,13 @@ class GpuProduct:
         inside = RowNorm(norm.weight, norm.epsilon, norm.unit_offset)
         return self._thin(values, inside, residual)
 
+    def without_gate(self) -> "GpuProduct":
+        """Returns the product with the same weight, without the activation."""
+        found = copy(self)
+        found.gate = None
+        found._plans = plans_of(self._weight, gated=False)  # noqa: SLF001 - its own
+        return found
+
     def _thin(
         self, values: torch.Tensor, norm: RowNorm | None, residual: torch.Tensor | None
     ) -> torch.Tensor:
@@ -102,7 +115,7 @@ class GpuProduct:
             self._weight,
             self._plans[len(values)],
             norm=norm,
-            gated=self._gate is not None,
+            gated=self.gate is not None,
             bias=self._bias,
             residual=residual,
         )
@@ -116,6 +129,7 @@ class GpuGated:
     def __init__(
         self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
     ) -> None:
+        self._width = gate.out_features
         self._gate_up = GpuProduct([gate, up], activation)
         self._down = GpuProduct([down])
 
@@ -133,6 +147,12 @@ class GpuGated:
     ) -> torch.Tensor:
         """Implements `NormingProduct`, for [T, width]."""
         return self._down(self._gate_up.of_normed(values, norm), residual)
+
+    def split(self) -> SplitGated:
+        """Implements `SplittableProduct`."""
+        gate = self._gate_up.gate
+        assert gate is not None
+        return SplitGated(self._gate_up.without_gate(), gate, self._down, self._width)
 
 
 def _gate(activation: str) -> Callable[[torch.Tensor], torch.Tensor]:

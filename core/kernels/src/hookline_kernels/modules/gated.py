@@ -14,7 +14,9 @@ from torch.nn import functional
 from hookline_kernels import KernelError, import_compiled
 from hookline_kernels.modules.linears import FastLinear, Rows, are_joinable, joined
 from hookline_kernels.modules.pre_norm import BlockProduct
+from hookline_kernels.modules.splitting import RowsProduct, SplitGated
 from hookline_kernels.modules.trial import MODULE_ERRORS, agree, random_values
+from hookline_kernels.quantized_weight import HALF
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +54,22 @@ class FastGated(nn.Module):
 
     __call__ = forward
 
+    def split(self) -> SplitGated:
+        """Implements `SplittableProduct`."""
+        return SplitGated(*self._parts, self.down_proj.in_features)
+
+
+class _Fused(Rows, Protocol):
+    """A layer whose first product computes the activation."""
+
+    def split(
+        self,
+    ) -> tuple[
+        Callable[[torch.Tensor], torch.Tensor],
+        Callable[[torch.Tensor], torch.Tensor],
+        Callable[..., torch.Tensor],
+    ]: ...
+
 
 class FusedGated(nn.Module):
     """A gated MLP in bfloat16 whose activation is a part of its first product.
@@ -68,6 +86,7 @@ class FusedGated(nn.Module):
         if any(each.bias is not None for each in (gate, up, down)):
             raise KernelError("the kernel takes no bias")
         weights = gate.weight, up.weight, down.weight
+        self._width = gate.out_features
         self._layer, self.of_blocks = _fused(weights, activation)
 
     def forward(
@@ -80,10 +99,15 @@ class FusedGated(nn.Module):
 
     __call__ = forward
 
+    def split(self) -> SplitGated:
+        """Implements `SplittableProduct`."""
+        gate_up, gate, down = self._layer.split()
+        return SplitGated(gate_up, gate, RowsProduct(down), self._width, HALF)
+
 
 def _fused(
     weights: tuple[torch.Tensor, torch.Tensor, torch.Tensor], activation: str
-) -> tuple[Rows, BlockProduct | None]:
+) -> tuple[_Fused, BlockProduct | None]:
     """Returns a layer on tiles or with vectors, and its form for rows in blocks.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import nn
@@ -11,6 +11,7 @@ from hookline_kernels import KernelError, import_compiled
 from hookline_kernels.modules.gated import CHILDREN, name_of_activation
 from hookline_kernels.modules.pre_norm import BlockProduct, Product
 from hookline_kernels.modules.quantized_layer import QuantizedLayer
+from hookline_kernels.modules.splitting import RowsProduct, SplitGated
 from hookline_kernels.quantized_weight import (
     HALF,
     QuantizedWeight,
@@ -18,6 +19,9 @@ from hookline_kernels.quantized_weight import (
     joined,
 )
 from hookline_quantized.linear import QuantizedLinear
+
+if TYPE_CHECKING:
+    from hookline_kernels.cpu.quantized_linear import QuantizedGatedMlp
 
 
 class QuantizedLayers:
@@ -37,6 +41,20 @@ class QuantizedLayers:
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
         return self._multiply(values, residual)
+
+
+class QuantizedGated(QuantizedLayers):
+    """A gated MLP by kernels, as a decoder's layers call it."""
+
+    def __init__(self, mlp: "QuantizedGatedMlp") -> None:
+        """Wraps the kernels."""
+        super().__init__(mlp, mlp.least_in_blocks, mlp.of_blocks)
+        self._mlp = mlp
+
+    def split(self) -> SplitGated:
+        """Implements `SplittableProduct`."""
+        gate_up, gate, down = self._mlp.split()
+        return SplitGated(gate_up, gate, RowsProduct(down), self._mlp.width, HALF)
 
 
 class JoinableLinear(QuantizedLinear):
@@ -109,7 +127,7 @@ def _joined_product(
     return whole
 
 
-def _gated_product(module: nn.Module) -> QuantizedLayers | None:
+def _gated_product(module: nn.Module) -> QuantizedGated | None:
     """Returns the product of a gated MLP of quantized layers without biases."""
     children = dict(module.named_children())
     if not {*children} <= CHILDREN or not callable(getattr(module, "act_fn", None)):
@@ -122,7 +140,7 @@ def _gated_product(module: nn.Module) -> QuantizedLayers | None:
     assert isinstance(gate, QuantizedLinear)
     assert isinstance(up, QuantizedLinear)
     assert isinstance(down, QuantizedLinear)
-    if isinstance(gate.joined, QuantizedLayers):
+    if isinstance(gate.joined, QuantizedGated):
         return gate.joined
     activation = name_of_activation(module.act_fn, torch.device("cpu"))
     if activation is None or any(each.bias is not None for each in (gate, up, down)):
@@ -135,7 +153,7 @@ def _gated_product(module: nn.Module) -> QuantizedLayers | None:
         )
     except KernelError:
         return None
-    whole = QuantizedLayers(mlp, mlp.least_in_blocks, mlp.of_blocks)
+    whole = QuantizedGated(mlp)
     for side, each in enumerate((gate, up)):
         each.join(whole, mlp.gate_up, partial(_alternate, side=side))
     return whole

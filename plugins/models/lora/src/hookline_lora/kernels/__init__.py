@@ -1,0 +1,1 @@
+"""Products of adapters: B·(A·x), added to what the base model's products give."""
