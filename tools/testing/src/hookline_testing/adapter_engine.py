@@ -275,5 +275,3 @@ class AdapterEngine:
         """Waits that have ended."""
         news = [NEWS.read(output.sections) for output in self.outputs]
         return [wait for each in news if each is not None for wait in each.waits]
-
-

@@ -1,11 +1,13 @@
 """What front ends know of an engine's adapters: which names requests may use."""
 
+import asyncio
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from hookline.engine.commands import EngineCommand
 from hookline.exceptions import RequestError
 from hookline.request import GenerateRequest
 from hookline.request_part import RequestPart
@@ -13,6 +15,8 @@ from hookline_lora.adapter import AdapterRef, AdapterUse
 
 if TYPE_CHECKING:  # only a server has it
     from hookline_lora.front_end.manager import LoraManager
+
+R = TypeVar("R")
 
 
 class KnownAdapters(msgspec.Struct, frozen=True):
@@ -61,6 +65,24 @@ class LoraFacts(msgspec.Struct, kw_only=True, dict=True):
     def manager(self) -> "LoraManager":
         """Implements `ManagedAdapters`."""
         return self._manager
+
+    def load_for_script(self, call: Any, name: str, path: str) -> None:
+        """Loads an adapter from a folder that the program itself names.
+
+        Args:
+            call: `LLM.call`.
+            name: Name of the adapter.
+            path: Its folder.
+
+        Raises:
+            RequestError: It cannot be loaded.
+        """
+
+        async def ask(command: EngineCommand[R], /) -> tuple[R, ...]:
+            replies: tuple[R, ...] = call(command)
+            return replies
+
+        asyncio.run(self.manager().load_own(ask, name, path))
 
     @cached_property
     def _manager(self) -> "LoraManager":

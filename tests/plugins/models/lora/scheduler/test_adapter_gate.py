@@ -1,18 +1,7 @@
 """Requests wait at the gate until their adapter has a slot; others go on."""
 
-import pytest
 
-from hookline.finish_cause import Failed, Rejected
-from hookline.request import FinishReason
 from hookline_lora.config import AdapterSource, LoraConfig
-from hookline_lora.messages import (
-    AdapterLevel,
-    CommitAdapter,
-    ListAdapters,
-    PrepareAdapter,
-    UnloadAdapter,
-    UnloadMode,
-)
 from hookline_testing.adapter_engine import AdapterEngine
 
 

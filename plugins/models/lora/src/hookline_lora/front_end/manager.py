@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from hookline.exceptions import HooklineError
+from hookline.exceptions import HooklineError, RequestError
 from hookline_lora.adapter import AdapterRef
 from hookline_lora.facts import KnownAdapters, LoraFacts
 from hookline_lora.front_end.engines import KnownEngines, tell
@@ -130,6 +130,17 @@ class LoraManager:
                     replaces=adapter.replaces,
                 ),
             )
+
+    async def load_own(self, ask: Ask, name: str, path: str) -> None:
+        """Loads an adapter from any folder, for a script in this process.
+
+        Raises:
+            RequestError: It cannot be loaded.
+        """
+        try:
+            await self._load(ask, AdapterToLoad(name=name, path=path))
+        except ApiError as error:
+            raise RequestError(str(error), param="lora_request") from error
 
     async def _load(self, ask: Ask, adapter: AdapterToLoad) -> None:
         """Loads in every engine; in none if one cannot.
