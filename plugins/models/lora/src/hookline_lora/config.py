@@ -1,7 +1,6 @@
 """LoRA adapters: the options of `--enable-lora`, with the names of vLLM."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Self
 
 import msgspec
