@@ -8,8 +8,9 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 ROOTS_VARIABLE = "HOOKLINE_MODEL_ROOTS"
 """Folders to which links may lead as well, separated as in PATH; the operator's."""
@@ -86,23 +87,34 @@ def tokenizer_files_refusal(folder: Path) -> str:
 def read_model_file(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
     """Reads a file that is in its folder.
 
-    What was opened is looked at, so that nobody can replace it in between.
-
     Raises:
         OSError: It cannot be read.
         ValueError: It is a link to elsewhere, no regular file, or too large.
+    """
+    with open_model_file(path) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise ValueError(f"{path.name} is larger than {most >> 20} MiB")
+        return file.read(most)
+
+
+@contextmanager
+def open_model_file(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file that is in its folder.
+
+    What was opened is looked at, so that nobody can replace it in between.
+
+    Raises:
+        OSError: It cannot be opened.
+        ValueError: It is a link to elsewhere, or no regular file.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for
     with open(os.open(path, flags), "rb") as file:  # noqa: PTH123 - a descriptor
         real = Path(f"/proc/self/fd/{file.fileno()}").readlink()
         if not _is_inside(real, _roots(path.parent)):
             raise ValueError(_leads_out(path.name, real))
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError(f"{path.name} is no regular file")
-        if status.st_size > most:
-            raise ValueError(f"{path.name} is larger than {most >> 20} MiB")
-        return file.read(most)
+        yield file
 
 
 def real_model_file(folder: Path, name: str) -> Path:
