@@ -1,7 +1,6 @@
 """Adapters are loaded and unloaded in all engines, or in none."""
 
 import asyncio
-from collections.abc import Callable
 from typing import TypeVar, cast
 
 import pytest
@@ -10,6 +9,7 @@ from hookline.engine.commands import EngineCommand, TellExtensions
 from hookline_lora.config import LoraConfig
 from hookline_lora.facts import LoraFacts
 from hookline_lora.front_end.manager import LoraManager
+from hookline_lora.messages import ListAdapters
 from hookline_server.adapters import AdapterToLoad
 from hookline_server.api_error import ApiError
 from hookline_testing.adapter_engine import AdapterEngine, AdapterFiles
@@ -23,11 +23,9 @@ class Engines:
 
     def __init__(self, *engines: AdapterEngine) -> None:
         self.engines = list(engines)
-        self.between: Callable[[], None] = lambda: None
 
     async def ask(self, command: EngineCommand[R], /) -> tuple[R, ...]:
         assert isinstance(command, TellExtensions)
-        self.between()
         replies = [each.core.tell(command) for each in self.engines]
         for each in self.engines:
             each.step()
@@ -36,11 +34,11 @@ class Engines:
 
     def names(self) -> list[list[str]]:
         """The adapters that requests may use, by engine."""
-        found = []
-        for each in self.engines:
-            registry = each.side.registry
-            found.append(sorted(registry.refs))
-        return found
+        answers = [each.tell(ListAdapters()) for each in self.engines]
+        return [sorted(answer.adapters) for answer in answers]
+
+    def has_loadings(self) -> bool:
+        return any(each.tell(ListAdapters()).loading for each in self.engines)
 
 
 def engine(files: AdapterFiles | None = None) -> AdapterEngine:
@@ -87,7 +85,7 @@ async def test_an_adapter_that_one_engine_cannot_read_is_loaded_in_none() -> Non
     assert error.value.status == 400
     assert engines.names() == [[], []]
     assert facts.adapters == ()
-    assert not any(each.side.registry.loadings for each in engines.engines)
+    assert not engines.has_loadings()
 
 
 async def test_engines_that_read_different_files_do_not_serve_them() -> None:

@@ -1,6 +1,5 @@
 """Requests wait at the gate until their adapter has a slot; others go on."""
 
-
 from hookline_lora.config import AdapterSource, LoraConfig
 from hookline_testing.adapter_engine import AdapterEngine
 

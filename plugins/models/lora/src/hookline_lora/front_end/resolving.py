@@ -1,18 +1,21 @@
 """Where the files of an adapter lie that a client names."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from hookline_lora.adapter import AdapterRef
-from hookline_lora.files import resolve_adapter_path
+from hookline_lora.exceptions import AdapterError
+from hookline_lora.files.paths import DEMO, resolve_adapter_path
 from hookline_server.api_error import ApiError
 
 
 def resolve(name: str, directory: str | None) -> str | None:
-    """Returns the folder of a name that a request has; None if there is none."""
+    """Returns the folder that a model's name means; None if there is none."""
     if directory is None:
         return None
-    return resolve_adapter_path(directory, name)
+    try:
+        return str(resolve_adapter_path(directory, name))
+    except AdapterError:
+        return None
 
 
 def folder_of_client(
@@ -20,23 +23,25 @@ def folder_of_client(
 ) -> str:
     """Returns a path that a client may load from.
 
+    Args:
+        path: What the client names.
+        directory: The folder of adapters; None without one.
+        known: Adapters that have been loaded, whose folders may be read again.
+
     Raises:
-        ApiError: It is neither below the folder of adapters nor one that was loaded.
+        ApiError: It is none, or there is no adapter.
     """
     if path in {ref.path for ref in known}:
         return path
-    if directory is None:
-        raise _forbidden("clients may load adapters below --lora-dir, which is not set")
-    root, given = Path(directory).resolve(), Path(directory, path)
+    if directory is None and not path.startswith(DEMO):
+        raise ApiError(
+            403,
+            "clients may load adapters from below --lora-dir, which is not set",
+            code="path_not_allowed",
+            param="lora_path",
+        )
     try:
-        relative = given.resolve().relative_to(root)
-    except (ValueError, OSError):
-        raise _forbidden("lora_path lies outside of --lora-dir") from None
-    if (found := resolve_adapter_path(directory, str(relative))) is None:
-        message = f"there is no adapter in {str(relative)[:200]!r} below --lora-dir"
-        raise ApiError(404, message, code="adapter_not_found", param="lora_path")
-    return found
-
-
-def _forbidden(message: str) -> ApiError:
-    return ApiError(403, message, code="path_not_allowed", param="lora_path")
+        return str(resolve_adapter_path(directory, path))
+    except AdapterError as error:
+        code = "adapter_not_found"
+        raise ApiError(404, str(error), code=code, param="lora_path") from error
