@@ -258,6 +258,11 @@ def create_model_loader(context: object) -> object | None:
 
 
 @hookspec(firstresult=True)
+def resolve_adapter(context: str) -> Path | None:
+    """Called in a thread with a model's name that nobody has; returns its folder."""
+
+
+@hookspec(firstresult=True)
 def train_draft(context: object) -> object | None:
     """Called by `train-draft` with a `TrainingContext`; returns a `TrainingReport`."""
 

@@ -102,5 +102,11 @@ MODEL_SOURCE = PluginKind(
 MODEL_LOADER = PluginKind(
     name="model_loader", group="hookline.model_loaders", hook="create_model_loader"
 )
+ADAPTER_RESOLVER = PluginKind(
+    name="adapter_resolver",
+    group="hookline.adapter_resolvers",
+    hook="resolve_adapter",
+    bare="factory",
+)
 
 KINDS = tuple(each for each in list(vars().values()) if isinstance(each, PluginKind))

@@ -67,9 +67,7 @@ class LoraManager:
             await self._refresh(ask)
             if name in self._facts.known.refs:
                 return True
-        if (found := resolve(name, self._facts.directory)) is None:
-            return False
-        return await self._once(name, lambda: self._load_found(ask, name, found))
+        return await self._once(name, lambda: self._load_found(ask, name))
 
     async def _once(self, name: str, find: Callable[[], Awaitable[bool]]) -> bool:
         """Looks for a name once, for all requests that ask for it meanwhile."""
@@ -84,7 +82,10 @@ class LoraManager:
             task = self._finding[name] = asyncio.create_task(run())
         return await asyncio.shield(task)
 
-    async def _load_found(self, ask: Ask, name: str, path: str) -> bool:
+    async def _load_found(self, ask: Ask, name: str) -> bool:
+        path = await asyncio.to_thread(resolve, name, self._facts.directory)
+        if path is None:
+            return False
         async with self._changing:
             if name not in self._facts.known.refs:
                 await self._load(ask, AdapterToLoad(name=name, path=path))
