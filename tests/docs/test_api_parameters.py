@@ -34,8 +34,13 @@ ENDPOINTS = {
     "/pooling": "pooling",
     "/tokenize": "tokenize",
     "/detokenize": "detokenize",
+    "/v1/load_lora_adapter": "load_adapter",
+    "/v1/unload_lora_adapter": "unload_adapter",
 }
-DISPATCHED = {"/invocations", "/v1/responses/input_tokens"}
+DISPATCHED = {
+    *("/invocations", "/v1/responses/input_tokens"),
+    *("/load_lora_adapter", "/unload_lora_adapter"),
+}
 """Paths whose bodies are those of other endpoints."""
 
 _ROW = re.compile(
