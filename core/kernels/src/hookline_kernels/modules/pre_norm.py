@@ -68,11 +68,16 @@ class NormingProduct(Product, Protocol):
 
 
 class PreNorm:
-    """product(norm(values)) + residual."""
+    """product(norm(values)) + residual.
+
+    Attributes:
+        norm: The norm.
+        product: The product.
+    """
 
     def __init__(self, norm: FastNorm, product: Product) -> None:
         """Joins a norm and the only reader of its result."""
-        self._norm, self._product = norm, product
+        self.norm, self.product = norm, product
         self._of_normed = (
             product.of_normed if isinstance(product, NormingProduct) else None
         )
@@ -86,7 +91,7 @@ class PreNorm:
     ) -> torch.Tensor:
         """[T, width] contiguous → [T, out]; may overwrite the residual."""
         if self._of_normed is not None:
-            return self._of_normed(values, self._norm, residual)
+            return self._of_normed(values, self.norm, residual)
         if len(values) < self._least:
-            return self._product(self._norm(values), residual)
+            return self.product(self.norm(values), residual)
         return self._multiply_blocks(self._in_blocks(values), len(values), residual)

@@ -36,10 +36,15 @@ class Reduce(Protocol):
 
 
 class ReducedProduct:
-    """A product, to which one rank adds the residual in the same pass, and its sum."""
+    """A product, to which one rank adds the residual in the same pass, and its sum.
+
+    Attributes:
+        product: The product of this rank's part.
+        reduce: Sums over ranks.
+    """
 
     def __init__(self, product: Product, reduce: Reduce) -> None:
-        self._product, self._reduce = product, reduce
+        self.product, self.reduce = product, reduce
         self.of_blocks: BlockProduct | None = None
         if product.of_blocks is not None:
             least, multiply = product.of_blocks
@@ -48,8 +53,8 @@ class ReducedProduct:
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        own = residual if self._reduce.adds_residual else None
-        return self._reduce(self._product(values, own))
+        own = residual if self.reduce.adds_residual else None
+        return self.reduce(self.product(values, own))
 
 
 class _ReducedBlocks:

@@ -123,7 +123,7 @@ def load(
         own_layers=range(span.start, span.start + len(probed.layers)),
         feature_layers=extensions.feature_layers,
         fingerprint=fingerprint,
-        forward=ranks.whole_logits(first.forward, vocab_size),
+        forward=ranks.whole_logits(extensions.forward(first.forward), vocab_size),
         upgrade=first.upgrade,
     )
     _check_fit(loaded, cache_key, config.model.model)

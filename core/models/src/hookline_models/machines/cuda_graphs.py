@@ -77,6 +77,8 @@ class GraphedForward:
         size = self._sizes.holding(count)
         if size is None or batch.intermediate is not None:
             return None
+        if batch.adapters is not None:
+            return None
         if not len(batch.token_ids) == len(batch.logits_indices) == count:
             return None
         graph = self._graphs[size]

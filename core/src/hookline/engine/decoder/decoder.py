@@ -18,6 +18,7 @@ from hookline.engine.decoder.layer_shapes import KeysAndValues, ModelLayers
 from hookline.engine.decoder.parts import DecoderParts, NotDecoder
 from hookline_kernels.head_shape import HeadShape
 from hookline_kernels.layer_ops import LayerOps, StepReplay
+from hookline_kernels.metadata import Layer
 from hookline_kernels.modules.norms import FastNorm
 from hookline_kernels.modules.pre_norm import PreNorm, Product
 
@@ -36,6 +37,19 @@ class WrittenLayers(Protocol):
         ...
 
 
+class AdaptedParts(Protocol):
+    """Those parts of a step that adapters change; `layers` are in place of a decoder's.
+
+    `embed` may change [T, hidden]; `logits` are of `states` at `logits_indices`.
+    """
+
+    layers: Sequence[Layer]
+
+    def embed(self, hidden: torch.Tensor, batch: ForwardBatch) -> torch.Tensor: ...
+
+    def logits(self, states: torch.Tensor, batch: ForwardBatch) -> torch.Tensor: ...
+
+
 class Decoder:
     """Computes logits of a flattened batch; for one thread at a time.
 
@@ -44,6 +58,9 @@ class Decoder:
     Attributes:
         feature_layers: Layers whose inputs `with_hidden` returns as features, by their
             index in the whole model.
+        layers: Its layers.
+        first_layer: Index of the first one in the whole model.
+        adapted: Computes steps with adapters; set before a cache is bound.
         is_capturable: A CUDA graph can capture `hidden`: nothing waits for the device.
     """
 
@@ -72,15 +89,17 @@ class Decoder:
         heads = _head_shapes(shapes, block_size, dtype, cache_dtype)
         self._embed, self._ops = parts.embed, ops
         self._replay: StepReplay | None = None
+        self._adapted_replay: StepReplay | None = None
+        self.adapted: AdaptedParts | None = None
         self._like = like
         self._rotary = ops.rotary_table(
             parts.rotary, like[0, :1], heads[0].dim, max_model_len
         )
-        self._layers = _layers(parts, heads, shapes, ops)
+        self.layers = _layers(parts, heads, shapes, ops)
         self._head = _Head.of(parts, ops)
         self.feature_layers = feature_layers
-        self._first_layer = parts.first_layer
-        self.is_capturable = all(layer.is_capturable for layer in self._layers)
+        self.first_layer = parts.first_layer
+        self.is_capturable = all(layer.is_capturable for layer in self.layers)
 
     @property
     def reason(self) -> str:
@@ -89,17 +108,21 @@ class Decoder:
 
     def bind(self, cache: WrittenLayers) -> None:
         """Sets each layer's part of a cache."""
-        for layer, part in zip(self._layers, cache.written_layers(), strict=True):
+        for layer, part in zip(self.layers, cache.written_layers(), strict=True):
             layer.bind(*part)
-        self._replay = None
+        self._replay = self._adapted_replay = None
         if not cache.is_called_around:
-            self._replay = self._ops.step_replay(self._layers, self._like)
+            self._replay = self._ops.step_replay(self.layers, self._like)
+            if (own := self.adapted) is not None:
+                self._adapted_replay = self._ops.step_replay(own.layers, self._like)
 
     def __call__(self, batch: ForwardBatch) -> torch.Tensor:
         """Returns logits [W, vocabulary] at the batch's `logits_indices`.
 
         Without an output layer, in a stage that is not the last, returns `hidden`.
         """
+        if batch.adapters is not None and self._head is not None:
+            return self.with_hidden(batch).logits
         hidden = self.hidden(batch)
         if self._head is None:
             return hidden
@@ -117,20 +140,25 @@ class Decoder:
             read: Receives a copy of the inputs of `feature_layers`, by index.
         """
         rotary = self._rotary.rows(batch.positions, max(batch.seq_lens))
+        adapted = None if batch.adapters is None else self.adapted
+        layers: Sequence[Layer] = self.layers if adapted is None else adapted.layers
+        replay = self._replay if adapted is None else self._adapted_replay
         if batch.intermediate is None:
             assert self._embed is not None, "a later stage gets hidden states"
             hidden = self._embed(batch.token_ids)
+            if adapted is not None:
+                hidden = adapted.embed(hidden, batch)
         else:
             hidden = batch.intermediate.hidden_states
-        if read is None and self._replay is not None:
-            replayed = self._replay(hidden, batch, rotary)
+        if read is None and replay is not None:
+            replayed = replay(hidden, batch, rotary)
             if replayed is not None:
                 return replayed
-        for index, layer in enumerate(self._layers, self._first_layer):
+        for index, layer in enumerate(layers, self.first_layer):
             if read is not None and index in self.feature_layers:
                 read[index] = hidden.clone()  # a layer may overwrite its input
             hidden = layer(hidden, batch, rotary)
-        end = self._first_layer + len(self._layers)
+        end = self.first_layer + len(layers)
         if read is not None and self._head is not None and end in self.feature_layers:
             read[end] = hidden
         return hidden
@@ -139,7 +167,11 @@ class Decoder:
         """Returns logits, the output layer's inputs, and features."""
         read = features_before(batch.intermediate) if self.feature_layers else None
         states = self.states(self.hidden(batch, read))
-        logits = self.logits_of(states.index_select(0, batch.logits_indices))
+        chosen = states.index_select(0, batch.logits_indices)
+        adapted = None if batch.adapters is None else self.adapted
+        logits = (
+            self.logits_of(chosen) if adapted is None else adapted.logits(chosen, batch)
+        )
         features = concat_features(read or {}, self.feature_layers)
         return ForwardOutput(logits, states, features)
 

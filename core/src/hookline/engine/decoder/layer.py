@@ -22,6 +22,9 @@ class DecoderLayer:
     Each product adds h itself; with a reduction, that of one rank does.
 
     Attributes:
+        heads: Norm before attention, and queries, keys and values side by side.
+        output: Attention's output product.
+        feed_forward: The second norm, and the feed-forward layer.
         is_capturable: A CUDA graph can capture it: no part may wait for the device.
     """
 
@@ -42,14 +45,14 @@ class DecoderLayer:
         if not are_joinable(products) and not are_quantized(products):
             raise NotDecoder("its queries, keys and values are not alike linear layers")
         norm = kernel_norm(ops, parts.attention_norm)
-        self._heads = PreNorm(norm, ops.product(products))
+        self.heads = PreNorm(norm, ops.product(products))
         self._cache = ops.heads_cache(shape, _head_norms(ops, parts))
         self._attention = attention
-        self._output = reduced(ops.product([parts.output]), ops.reduce)
+        self.output = reduced(ops.product([parts.output]), ops.reduce)
         norm = kernel_norm(ops, parts.feed_forward_norm)
         gated = ops.gated_mlp(parts.feed_forward)
         feed_forward = reduced(gated or _ModuleProduct(parts.feed_forward), ops.reduce)
-        self._feed_forward = PreNorm(norm, feed_forward)
+        self.feed_forward = PreNorm(norm, feed_forward)
         self.is_capturable = gated is not None and (
             ops.reduce is None or ops.reduce.is_capturable
         )
@@ -64,15 +67,18 @@ class DecoderLayer:
         self, hidden: torch.Tensor, batch: LayerMetadata, rotary: CosSin
     ) -> torch.Tensor:
         """[T, hidden] → [T, hidden]; may overwrite its input. Must be bound."""
+        attended = self.attend(self.heads(hidden), batch, rotary)
+        hidden = self.output(attended, hidden)
+        return self.feed_forward(hidden, hidden)
+
+    def attend(
+        self, heads: torch.Tensor, batch: LayerMetadata, rotary: CosSin
+    ) -> torch.Tensor:
+        """[T, all heads · dim], which it may overwrite → [T, query heads · dim]."""
         query, key, value = self._cache(
-            self._heads(hidden),
-            rotary=rotary,
-            positions=batch.positions,
-            slots=batch.slot_mapping,
+            heads, rotary=rotary, positions=batch.positions, slots=batch.slot_mapping
         )
-        attended = self._attend(query, key, value, self._layer, batch)
-        hidden = self._output(attended.flatten(1), hidden)
-        return self._feed_forward(hidden, hidden)
+        return self._attend(query, key, value, self._layer, batch).flatten(1)
 
 
 class _ModuleProduct:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does
 
     from hookline.config.parallel import ParallelConfig
     from hookline.engine.decoder.layer_shapes import LayerAttention, LayerCache
+    from hookline.engine.worker.forward import Feed, Forward
     from hookline.engine.worker.input_batch import InputBatch, Int64, StepInputs
     from hookline.engine.worker.paged_cache import PagedCache
     from hookline.engine.worker.sampling.logits_processor import (
@@ -184,6 +185,7 @@ class WorkerSide:
         keeps_forward: Whether it must not see other kernels later, so that the engine
             does not start without them; implied by `uses_cache`.
         graph_obstacle: Why steps cannot be captured in CUDA graphs; empty if they can.
+        allows_ahead: Whether steps may start and end before a device computes them.
     """
 
     states_option: str = ""
@@ -195,6 +197,7 @@ class WorkerSide:
     uses_cache: bool = False
     keeps_forward: bool = False
     graph_obstacle: str = ""
+    allows_ahead: bool = False
 
     def prepare(self, parts: LoadedParts) -> None:
         """The model is loaded; called again after a sleep without weights.
@@ -202,6 +205,18 @@ class WorkerSide:
         Raises:
             ConfigError: The extension does not fit the model.
         """
+
+    def forward(self, forward: "Forward") -> "Forward":
+        """Returns what computes the prepared model; may put own layers into it.
+
+        Raises:
+            ConfigError: The extension needs another forward pass.
+        """
+        return forward
+
+    def feed(self, feed: "Feed") -> "Feed":
+        """Returns what makes the batches of steps; called after `bind`."""
+        return feed
 
     def allocate(self, shape: CacheShape) -> "Sequence[torch.Tensor]":
         """Allocates the memory of its own layers, and returns all of it.

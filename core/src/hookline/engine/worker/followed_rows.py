@@ -14,6 +14,7 @@ from hookline.engine.worker.extension import (
     WorkerSide,
     WorkerStep,
 )
+from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.input_batch import Int64
 from hookline.engine.worker.sampling.logits_processor import (
     LogitsProcessor,
@@ -33,6 +34,7 @@ class FollowedRows:
 
     Attributes:
         starts: What to call when a step starts.
+        allows_ahead: Whether these calls need no step to have ended.
         drawn: What to ask for drafts with probabilities; None without such drafts.
         ends: What to call when its layers are computed.
         states_option: The option for which a side needs hidden states; empty if none
@@ -52,6 +54,8 @@ class FollowedRows:
         base = WorkerSide
         self.starts = tuple(each.started for each in _having(sides, base.started))
         self.ends = tuple(each.ended for each in _having(sides, base.ended))
+        called = [*_having(sides, base.started), *_having(sides, base.ended)]
+        self.allows_ahead = all(side.allows_ahead for side in called)
         drawn = (each.drawn for each in _having(sides, base.drawn))
         self.drawn: Callable[[Int64], DrawnDrafts | None] | None = next(drawn, None)
         self._joining = _having(sides, base.joined)
@@ -148,6 +152,18 @@ class FollowedRows:
         """
         for side in self._sides:
             side.bind(parts)
+
+    def forward(self, forward: Forward) -> Forward:
+        """Returns what computes the model once all sides have changed it."""
+        for side in self._sides:
+            forward = side.forward(forward)
+        return forward
+
+    def feed(self, feed: Feed) -> Feed:
+        """Returns what makes batches once all sides have changed it."""
+        for side in self._sides:
+            feed = side.feed(feed)
+        return feed
 
     def unload(self) -> None:
         for side in self._sides:

@@ -108,7 +108,8 @@ class ModelRunner:
         self._extensions = extensions or None
         self._starts = () if extensions is None else extensions.starts
         self._ends = () if extensions is None else extensions.ends
-        self.draws_ahead = samples.draws_ahead and not (self._starts or self._ends)
+        allows = extensions is None or extensions.allows_ahead
+        self.draws_ahead = samples.draws_ahead and allows
         self._last: BegunStep | None = None
 
     def execute(self, plan: StepPlan) -> StepResult:

@@ -228,11 +228,12 @@ class RunnerMaker:
         forward.bind(cache)
         device = self.platform.device
         feed, stopwatch = self.ranks.feed(feed), stopwatch_for(device)
-        extensions = self.extensions if serves else None
+        extensions, shown = self.extensions if serves else None, feed
         if extensions is not None:
             extensions.bind(self._parts(cache, state))
+            shown = extensions.feed(feed)
         passing = self.ranks.passing_runner(
-            forward, state.batch, feed=feed, stopwatch=stopwatch, extensions=extensions
+            forward, state.batch, feed=shown, stopwatch=stopwatch, extensions=extensions
         )
         if passing is not None:
             return passing
@@ -249,7 +250,7 @@ class RunnerMaker:
             state.batch,
             state.sampling,
             samples,
-            feed=feed,
+            feed=shown,
             stopwatch=stopwatch,
             needs_hidden_states=not serves and bool(self.extensions.states_option),
             extensions=extensions,

@@ -75,6 +75,7 @@ class StageRunner:
         self._feed = feed
         self._links = links
         self._stopwatch = stopwatch
+        self._extensions = extensions
         self._starts = () if extensions is None else extensions.starts
         self._ends = () if extensions is None else extensions.ends
 
@@ -91,10 +92,7 @@ class StageRunner:
 
     def _compute(self, plan: StepPlan) -> int:
         """Returns the duration of the forward pass, ns."""
-        for request_id in plan.released:
-            self._batch.remove_request(request_id)
-        for sequence in plan.admitted:
-            self._batch.admit(sequence)
+        self._change_batch(plan)
         if (new := NEW_TOKENS.read(plan.sections)) is not None:
             self._batch.learn(new.token_ids)
         self._batch.grow(plan)
@@ -107,3 +105,14 @@ class StageRunner:
         self._links.send(StageStates(passed.hidden_states, forward_ns, passed.features))
         self._batch.advance_chunks(inputs)
         return taken
+
+    def _change_batch(self, plan: StepPlan) -> None:
+        extensions = self._extensions
+        for request_id in plan.released:
+            row = self._batch.remove_request(request_id)
+            if extensions is not None:
+                extensions.left(row)
+        for sequence in plan.admitted:
+            row = self._batch.admit(sequence)
+            if extensions is not None:
+                extensions.joined(row, sequence)

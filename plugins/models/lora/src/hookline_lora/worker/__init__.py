@@ -1,0 +1,1 @@
+"""The worker's side: adapters in main memory, in slots, and in the steps' layers."""
