@@ -22,7 +22,8 @@ ENGINE = """
     serve-while-compiling
     simulated-step-seconds simulated-prefill-token-seconds
     simulated-decode-request-seconds simulated-context-token-seconds
-    simulated-draft-token-seconds tensor-parallel-size enable-expert-parallel
+    simulated-draft-token-seconds simulated-adapter-rank-seconds
+    simulated-adapter-token-seconds tensor-parallel-size enable-expert-parallel
     pipeline-parallel-size
     data-parallel-size data-parallel-size-local data-parallel-start-rank
     data-parallel-address data-parallel-rpc-port data-parallel-secret-file

@@ -112,6 +112,9 @@ def load(
     to_run = ModelToRun(config, platform, probed.layers, *dtypes, may_change)
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(to_run, choose)
+        forward = first.forward
+        for side in extensions.sides:
+            forward = side.forward(forward)
     loaded = LoadedModel(
         shape=shape,
         layers=probed.layers,
@@ -123,7 +126,7 @@ def load(
         own_layers=range(span.start, span.start + len(probed.layers)),
         feature_layers=extensions.feature_layers,
         fingerprint=fingerprint,
-        forward=ranks.whole_logits(extensions.forward(first.forward), vocab_size),
+        forward=ranks.whole_logits(forward, vocab_size),
         upgrade=first.upgrade,
     )
     _check_fit(loaded, cache_key, config.model.model)

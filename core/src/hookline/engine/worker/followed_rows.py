@@ -14,7 +14,6 @@ from hookline.engine.worker.extension import (
     WorkerSide,
     WorkerStep,
 )
-from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.input_batch import Int64
 from hookline.engine.worker.sampling.logits_processor import (
     LogitsProcessor,
@@ -33,6 +32,7 @@ class FollowedRows:
     """The sides of a worker, resolved once, and the rows that each of them follows.
 
     Attributes:
+        sides: The sides, in the order of their calls.
         starts: What to call when a step starts.
         allows_ahead: Whether these calls need no step to have ended.
         drawn: What to ask for drafts with probabilities; None without such drafts.
@@ -46,7 +46,7 @@ class FollowedRows:
     """
 
     def __init__(self, sides: Sequence[WorkerSide] = ()) -> None:
-        self._sides = sides
+        self.sides = sides
         options = (side.states_option for side in sides if side.states_option)
         self.states_option = next(options, "")
         self.looks_inside = any(side.looks_inside for side in sides)
@@ -65,7 +65,7 @@ class FollowedRows:
         self.needs_states = self.is_active = False
 
     def __bool__(self) -> bool:
-        return bool(self._sides)
+        return bool(self.sides)
 
     # -- start and sleep ---------------------------------------------------------
 
@@ -75,7 +75,7 @@ class FollowedRows:
         Raises:
             ConfigError: A side does not fit it.
         """
-        if seeing := _having(self._sides, WorkerSide.prepare):
+        if seeing := _having(self.sides, WorkerSide.prepare):
             with timer.phase("prepare extensions"):
                 for side in seeing:
                     side.prepare(parts)
@@ -83,40 +83,40 @@ class FollowedRows:
     @property
     def feature_layers(self) -> tuple[int, ...]:
         """Layers of the model whose inputs a prepared side needs."""
-        needed = (side.feature_layers for side in self._sides if side.feature_layers)
+        needed = (side.feature_layers for side in self.sides if side.feature_layers)
         return next(needed, ())
 
     @property
     def draft_tree(self) -> DraftTree | None:
         """The shape of drafts of a prepared side; None if they are chains."""
-        trees = (side.draft_tree for side in self._sides)
+        trees = (side.draft_tree for side in self.sides)
         return next((tree for tree in trees if tree is not None), None)
 
     @property
     def own_layers(self) -> list[OwnLayers]:
         """Attention layers of prepared sides."""
-        found = (side.own_layers for side in self._sides)
+        found = (side.own_layers for side in self.sides)
         return [each for each in found if each is not None]
 
     def allocate(self, shape: CacheShape) -> list[torch.Tensor]:
         """Allocates the memory of the sides' own layers, and returns all of it."""
-        owners = [side for side in self._sides if side.own_layers is not None]
+        owners = [side for side in self.sides if side.own_layers is not None]
         return [tensor for side in owners for tensor in side.allocate(shape)]
 
     @property
     def uses_cache(self) -> bool:
         """Whether a side is shown the KV cache."""
-        return any(side.uses_cache for side in self._sides)
+        return any(side.uses_cache for side in self.sides)
 
     @property
     def keeps_forward(self) -> bool:
         """Whether a side must not see another forward pass or cache later."""
-        return self.uses_cache or any(side.keeps_forward for side in self._sides)
+        return self.uses_cache or any(side.keeps_forward for side in self.sides)
 
     @property
     def graph_obstacle(self) -> str:
         """Why a side forbids CUDA graphs; empty if none does."""
-        found = (side.graph_obstacle for side in self._sides if side.graph_obstacle)
+        found = (side.graph_obstacle for side in self.sides if side.graph_obstacle)
         return next(found, "")
 
     def allocated(self, cache: ShownCache) -> None:
@@ -125,14 +125,14 @@ class FollowedRows:
         Raises:
             ConfigError: One cannot use it.
         """
-        for side in self._sides:
+        for side in self.sides:
             if side.uses_cache:
                 side.allocated(cache)
 
     def describe(self) -> Sections:
         """Returns the sides' sections of the model's shape."""
         sections: dict[str, object] = {}
-        for side in self._sides:
+        for side in self.sides:
             side.describe(sections)
         return sections
 
@@ -141,7 +141,7 @@ class FollowedRows:
     ) -> list[LogitsProcessor]:
         """Returns the sides' logits processors."""
         return [
-            each for side in self._sides for each in side.logits_processors(context)
+            each for side in self.sides for each in side.logits_processors(context)
         ]
 
     def bind(self, parts: RunnerParts) -> None:
@@ -150,27 +150,15 @@ class FollowedRows:
         Raises:
             ConfigError: A side cannot use its part of the KV cache.
         """
-        for side in self._sides:
+        for side in self.sides:
             side.bind(parts)
 
-    def forward(self, forward: Forward) -> Forward:
-        """Returns what computes the model once all sides have changed it."""
-        for side in self._sides:
-            forward = side.forward(forward)
-        return forward
-
-    def feed(self, feed: Feed) -> Feed:
-        """Returns what makes batches once all sides have changed it."""
-        for side in self._sides:
-            feed = side.feed(feed)
-        return feed
-
     def unload(self) -> None:
-        for side in self._sides:
+        for side in self.sides:
             side.unload()
 
     def close(self) -> None:
-        for side in self._sides:
+        for side in self.sides:
             side.close()
 
     # -- steps -------------------------------------------------------------------

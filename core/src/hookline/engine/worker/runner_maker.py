@@ -231,7 +231,8 @@ class RunnerMaker:
         extensions, shown = self.extensions if serves else None, feed
         if extensions is not None:
             extensions.bind(self._parts(cache, state))
-            shown = extensions.feed(feed)
+            for side in extensions.sides:
+                shown = side.feed(shown)
         passing = self.ranks.passing_runner(
             forward, state.batch, feed=shown, stopwatch=stopwatch, extensions=extensions
         )

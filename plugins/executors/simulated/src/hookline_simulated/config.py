@@ -50,5 +50,20 @@ class SimulationConfig(ConfigSection):
         minimum=0,
     )
 
+    adapter_rank_seconds: float = option(
+        "Simulated time to load an adapter, per rank of its products.",
+        default=0.002,
+        flag="simulated-adapter-rank-seconds",
+        metavar="SECONDS",
+        minimum=0,
+    )
+    adapter_token_seconds: float = option(
+        "Simulated cost per token with an adapter, and per rank of its products.",
+        default=0.000001,
+        flag="simulated-adapter-token-seconds",
+        metavar="SECONDS",
+        minimum=0,
+    )
+
     def __post_init__(self) -> None:
         check_options(self)

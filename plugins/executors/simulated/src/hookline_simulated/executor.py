@@ -23,7 +23,11 @@ from hookline.step import (
 )
 from hookline_simulated.config import SimulationConfig
 from hookline_simulated.memory import SimulatedCache
-from hookline_simulated.simulation import FollowSimulation, SimulatedStep
+from hookline_simulated.simulation import (
+    CostlySimulation,
+    FollowSimulation,
+    SimulatedStep,
+)
 
 _MULTIPLIER = 6364136223846793005
 """Multiplier of Knuth's MMIX generator; spreads ids and positions."""
@@ -59,9 +63,10 @@ class SimulatedExecutor:
             extensions: What extensions do after each step.
             stages: Number of pipeline stages, each with an equal part of a step's time.
         """
-        self.shape = shape
-        if cache is not None:
-            self.shape = replace(shape, rank_sections=(cache.sections,))
+        self._costs = [
+            each for each in extensions if isinstance(each, CostlySimulation)
+        ]
+        self.shape = self._described(shape, cache)
         self._cache = cache
         self._extensions = extensions
         self._config = config
@@ -70,6 +75,13 @@ class SimulatedExecutor:
         self._sleep_level: SleepLevel | None = None
         self._stages_free_at = [0] * stages
         self._times: deque[tuple[int, int]] = deque()
+
+    def _described(self, shape: ModelShape, cache: SimulatedCache | None) -> ModelShape:
+        """Returns the shape with what extensions tell of the model."""
+        sections = {} if cache is None else {**cache.sections}
+        for each in self._costs:
+            each.describe(sections)
+        return replace(shape, rank_sections=(sections,)) if sections else shape
 
     def start(self, plan: StepPlan) -> DeferredStep:
         """Begins the step now; its result is there when the last stage has ended it."""
@@ -113,6 +125,7 @@ class SimulatedExecutor:
             self._cache.start_step(plan)
             if not plan.request_ids:
                 self._cache.finish_step(sections)
+                self._follow(plan, [], {}, step_ns, sections)
                 return StepResult(sections=sections)
         self._change_batch(plan)
         self._clock.sleep(max(0, ends_at - self._clock.now()) / NANOSECONDS)
@@ -223,6 +236,7 @@ class SimulatedExecutor:
             + self._config.decode_request_seconds * decodes
             + self._config.context_token_seconds * plan.work.context_tokens
             + self._config.draft_token_seconds * sum(map(len, plan.drafts.values()))
+            + sum(each.step_seconds(plan) for each in self._costs)
         )
 
 

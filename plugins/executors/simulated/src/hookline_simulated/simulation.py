@@ -37,7 +37,21 @@ class SimulatedStep:
 
 
 FollowSimulation = Callable[[SimulatedStep], None]
-"""Called after each step that was simulated."""
+"""Called after each step that was simulated, polls among them."""
+
+
+@runtime_checkable
+class CostlySimulation(Protocol):
+    """What follows a simulation, adds to the time of steps, and tells of itself."""
+
+    def __call__(self, step: SimulatedStep) -> None:
+        """As `FollowSimulation`."""
+
+    def step_seconds(self, plan: StepPlan) -> float:
+        """A step begins; returns what it takes longer. Called for each plan."""
+
+    def describe(self, sections: dict[str, object]) -> None:
+        """Adds its section of the model's shape."""
 
 
 @runtime_checkable

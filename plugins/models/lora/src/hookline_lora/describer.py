@@ -1,12 +1,11 @@
 """Describes adapters of a served model, by its layers."""
 
-from pathlib import Path
-
 from hookline.exceptions import ConfigError
 from hookline.step import ModelShape
 from hookline_lora.adapter import AdapterRef
 from hookline_lora.config import OPTION, AdapterSource, LoraConfig
-from hookline_lora.files import describe_adapter
+from hookline_lora.files.description import describe_adapter
+from hookline_lora.files.paths import find_adapter
 from hookline_lora.scheduler.describing import Describe
 from hookline_lora.targets import LoraTargets
 
@@ -31,7 +30,7 @@ def describer(lora: LoraConfig, shape: ModelShape, base: str) -> Describe:
 
     def describe(source: AdapterSource) -> AdapterRef:
         found = describe_adapter(
-            Path(source.path),
+            find_adapter(source.path),
             targets=targets.shapes,
             config=lora,
             number_bytes=number_bytes,

@@ -1,7 +1,5 @@
 """The extension's side in a worker: obeys orders, and puts adapters into steps."""
 
-from pathlib import Path
-
 from hookline.config.engine import EngineConfig
 from hookline.engine.decoder import Decoder
 from hookline.engine.worker.extension import LoadedParts, WorkerSide
@@ -12,6 +10,7 @@ from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.failure import KernelError
 from hookline_lora.adapter import LORA, USE
 from hookline_lora.config import OPTION, LoraConfig
+from hookline_lora.files.paths import find_adapter
 from hookline_lora.files.weights import read_adapter
 from hookline_lora.messages import ORDERS, AdapterReports
 from hookline_lora.targets import LoraTargets
@@ -124,7 +123,7 @@ class LoraWorker(WorkerSide):
         assert self._layers is not None, "the model is prepared"
         sites = self._sites
         weights = read_adapter(
-            Path(path),
+            find_adapter(path),
             digest=digest,
             targets=sites.readable,
             config=self._lora,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from hookline_lora.files.weights import AdapterWeights, LowRank
-from hookline_lora.kernels.cpu_site import PackedParts
+from hookline_lora.kernels.parts import PackedParts
 from hookline_lora.kernels.site import AdaptedSite
 from hookline_lora.kernels.slices import Slice
 from hookline_lora.worker.own_layers import EMBEDDING, HEAD, ModelLayers, Shape
