@@ -1,7 +1,6 @@
 """The adapters' part of one product, on CPUs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,34 +12,12 @@ from hookline_kernels.failure import KernelError
 from hookline_lora.kernels.cpu_kernel import FEW, MOST_RANKS, adapting_kernel
 from hookline_lora.kernels.cpu_parts import HEAD, PART, SLICE, SLOT
 from hookline_lora.kernels.cpu_tiles import FLOATS, PAIRS, PANEL, STEP_BYTES, WIDENED
-from hookline_lora.kernels.parts import Matrices
+from hookline_lora.kernels.parts import Matrices, PackedParts
 from hookline_lora.kernels.rows import StepRows
 from hookline_lora.kernels.slices import Slice
 
 _RANK = 16
 """A usual rank, by which the number of threads is chosen."""
-
-
-@dataclass(frozen=True, slots=True)
-class PackedParts:
-    """An adapter's matrices as the kernels read them; for any slot of the site.
-
-    Attributes:
-        a: [ranks, in] of all slices; inputs fill steps of 64 bytes.
-        b: Each slice's [panels, rank, 16], or [panels, rank ÷ 2, 16, 2] in bfloat16.
-        ranks: The rank of each slice, even in bfloat16; 0 for those left alone.
-    """
-
-    a: torch.Tensor
-    b: tuple[torch.Tensor | None, ...]
-    ranks: tuple[int, ...]
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of memory."""
-        return self.a.nbytes + sum(
-            0 if each is None else each.nbytes for each in self.b
-        )
 
 
 class CpuSite:

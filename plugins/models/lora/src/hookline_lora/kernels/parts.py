@@ -1,6 +1,7 @@
 """The two matrices of each layer that an adapter changes, for a product of several."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -18,6 +19,29 @@ class Matrices(NamedTuple):
 
     a: torch.Tensor
     b: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class PackedParts:
+    """An adapter's matrices for one site, as its kernels read them; for any slot.
+
+    Attributes:
+        a: [ranks, in] of all slices. On CPUs inputs fill steps of 64 bytes.
+        b: Each slice's [width, rank]; on CPUs its [panels, rank, 16] in float32, or
+            [panels, rank ÷ 2, 16, 2] in bfloat16. None for those left alone.
+        ranks: The rank of each slice, even in bfloat16 on CPUs; 0 for those left alone.
+    """
+
+    a: torch.Tensor
+    b: tuple[torch.Tensor | None, ...]
+    ranks: tuple[int, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of memory."""
+        return self.a.nbytes + sum(
+            0 if each is None else each.nbytes for each in self.b
+        )
 
 
 Parts = Sequence[tuple[torch.Tensor, torch.Tensor] | None]

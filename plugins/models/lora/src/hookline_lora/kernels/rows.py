@@ -22,6 +22,7 @@ class StepRows:
         starts: [max_loras + 1] where each group begins in `order`; then the last's end.
         slots: [max_loras] the slot of each group.
         order: [max_tokens] indices of the rows, group by group, ascending in each.
+        memory: int32, all of these in this order, where kernels read them.
     """
 
     def __init__(
@@ -32,8 +33,8 @@ class StepRows:
         is_cpu = torch.device(device).type == "cpu"
         # One piece, so that one copy brings it to a device.
         size = 2 + max_loras + 1 + max_loras + max_tokens
-        host = torch.zeros(size, dtype=torch.int32)
-        self._host = host if is_cpu else host.pin_memory() if _pins() else host
+        # Pageable: a copy has read it when the call returns, and it can be filled anew.
+        self._host = torch.zeros(size, dtype=torch.int32)
         self.memory = self._host if is_cpu else self._host.to(device)
         ints: Ints = self._host.numpy()
         ends = np.cumsum([2, max_loras + 1, max_loras])
@@ -67,7 +68,7 @@ class StepRows:
         self.starts[0] = 0
         np.cumsum(sizes[slots], out=self.starts[1 : groups + 1])
         if self.memory is not self._host:
-            self.memory.copy_(self._host, non_blocking=True)
+            self.memory.copy_(self._host)
 
     @property
     def is_empty(self) -> bool:
@@ -81,7 +82,3 @@ class StepRows:
             rows = self.order[self.starts[group] : self.starts[group + 1]]
             found.append((int(self.slots[group]), rows.astype(np.int64)))
         return found
-
-
-def _pins() -> bool:
-    return torch.cuda.is_available()

@@ -1,13 +1,18 @@
 """The adapters' part of one product of the base model."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
-from hookline_lora.kernels.cpu_site import CpuSite, PackedParts
-from hookline_lora.kernels.parts import Parts, checked
+from hookline_kernels import import_compiled
+from hookline_lora.kernels.gpu_site import GpuSite
+from hookline_lora.kernels.parts import PackedParts, Parts, checked
 from hookline_lora.kernels.rows import StepRows
 from hookline_lora.kernels.slices import slices_of
+
+if TYPE_CHECKING:
+    from hookline_lora.kernels.cpu_site import CpuSite
 
 
 class AdaptedSite:
@@ -35,7 +40,7 @@ class AdaptedSite:
         Args:
             in_features: Inputs of the product.
             slices: Offset and width of each layer's outputs, or a `Slice`.
-            dtype: That of values and output: bfloat16 or float32.
+            dtype: That of values and output: bfloat16 or float32; on GPUs float16, too.
             max_loras: Number of slots.
             device: Where values and output are.
 
@@ -47,7 +52,12 @@ class AdaptedSite:
         self.slices = slices_of(slices)
         self._outputs = max(each.end for each in self.slices)
         self._dtype = dtype
-        self._site = CpuSite(in_features, self.slices, dtype, max_loras)
+        self._site: CpuSite | GpuSite
+        if torch.device(device).type == "cpu":
+            kernels = import_compiled("hookline_lora.kernels.cpu_site")
+            self._site = kernels.CpuSite(in_features, self.slices, dtype, max_loras)
+        else:
+            self._site = GpuSite(in_features, self.slices, dtype, max_loras, device)
 
     def packed(self, parts: Parts) -> PackedParts:
         """Copies an adapter's matrices into the kernels' layout; any thread may.
@@ -95,12 +105,14 @@ class AdaptedSite:
             values.shape != (len(output), self.in_features)
             or output.ndim != 2
             or output.shape[1] < self._outputs
+            or rows.max_loras != self.max_loras
             or not values.dtype == output.dtype == self._dtype
             or not (values.is_contiguous() and output.is_contiguous())
         ):
             raise ValueError(
                 f"{values.dtype} {tuple(values.shape)} and {output.dtype} "
-                f"{tuple(output.shape)} are no rows of this product"
+                f"{tuple(output.shape)} are no rows of this product of "
+                f"{self.max_loras} slots, or the step has another number of them"
             )
         self._site.add(output, values, rows)
 
