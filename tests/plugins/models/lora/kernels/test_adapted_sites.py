@@ -1,5 +1,8 @@
 """Adapters add B·(A·x) to the rows that have them, whatever else the step computes."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline_kernels import KernelError
+from hookline_kernels.cpu import isa
+from hookline_kernels.cpu.panels import lay_panels
 from hookline_kernels.cpu.recording import Arena, Recorder, recording
+from hookline_kernels.cpu.vector_gemm import VectorGemm
 from hookline_kernels.cpu.vector_panels import has_pairs
-from hookline_kernels.modules.linears import FastLinear
 from hookline_lora.kernels.cpu_kernel import FEW, MOST_RANKS
 from hookline_lora.kernels.cpu_site import CpuSite
 from hookline_lora.kernels.parts import Parts
@@ -21,6 +26,11 @@ from hookline_lora.kernels.site import AdaptedSite
 from hookline_lora.kernels.slices import Slice, slices_of
 
 SLOTS = 5
+BELOW = [
+    each.value
+    for each in isa.host_isas()
+    if each not in {isa.Isa.AMX, isa.current_isa()}
+]
 HEADS = [(0, 96), (96, 32), (128, 32)]
 ALTERNATING = [(0, 64, 16, 32), (16, 64, 16, 32)]
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 0.01}
@@ -56,7 +66,7 @@ def step(*slots: int) -> StepRows:
     return rows
 
 
-def assert_adds(
+def assert_adds(  # noqa: PLR0917 - a case
     site: AdaptedSite | CpuSite,
     slots: dict[int, Parts],
     rows: StepRows,
@@ -113,9 +123,10 @@ def test_any_adapters_are_added_to_any_rows(
     assert_adds(site, slots, rows, tokens, slices, inputs, dtype)
 
 
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("pairs", [False, True] if has_pairs() else [False])
 @pytest.mark.parametrize("tokens", [1, 3, 16, FEW + 1, 200])
-def test_all_forms_give_the_same(tokens: int, pairs: bool, threads: int) -> None:
+def test_all_forms_give_the_same(tokens: int, pairs: bool) -> None:
     """Of products, and whoever computes them."""
     slots = {0: adapter(96, HEADS, [16, 8, 8]), 3: adapter(96, HEADS, [7, 0, 33])}
     site = CpuSite(96, slices_of(HEADS), torch.bfloat16, SLOTS, pairs=pairs)
@@ -184,7 +195,7 @@ def test_slots_change_between_steps() -> None:
 @pytest.mark.parametrize("tokens", [1, 5, 80])
 def test_a_recorded_step_is_replayed_with_other_adapters(tokens: int) -> None:
     """Also with larger ranks, in other slots, for other rows."""
-    linear = FastLinear(numbers(64, 96).bfloat16(), None)
+    linear = VectorGemm(lay_panels(numbers(64, 96).bfloat16()))
     site = AdaptedSite(96, [(0, 64)], torch.bfloat16, SLOTS)
     site.set(1, adapter(96, [(0, 64)], [8]))
     rows, values = StepRows(100, SLOTS), numbers(tokens, 96).bfloat16()
@@ -272,8 +283,25 @@ def test_slices_without_sense_are_refused(slices: list[tuple[int, ...]]) -> None
 
 def test_other_dtypes_have_no_kernel() -> None:
     """The caller says so at the start."""
-    with pytest.raises(KernelError, match="no kernel adds adapters in torch.float16"):
+    with pytest.raises(KernelError, match=r"no kernel adds adapters in torch\.float16"):
         AdaptedSite(32, [(0, 16)], torch.float16, SLOTS)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("tier", BELOW)
+def test_lower_tiers_pass_the_same_tests(tier: str) -> None:
+    """In a separate process, as a process has one tier."""
+    options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-k", "not tiers"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, __file__],
+        env={**os.environ, isa.VARIABLE: tier},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-5_000:]
 
 
 def test_blocks_of_a_slice_are_columns() -> None:

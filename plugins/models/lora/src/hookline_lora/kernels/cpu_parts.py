@@ -9,6 +9,7 @@ for each slot the address of A, its ranks, and for each slice its first rank, it
 and the address of B. The slices' table: offset, width, block, stride, and panels.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ SLICE = 5
 _SCALARS = {dtype.itemsize: scalar for dtype, scalar in SCALARS.items()}
 
 
+@functools.cache
 def shrinking(form: int) -> Any:
     """Makes the function that computes A·x of rows, in tiles of this form."""
     size, sum_size = size_of(form), sum_size_of(form)
@@ -146,6 +148,7 @@ def _shrink_ranks(form: int) -> Any:
     return shrink_ranks
 
 
+@functools.cache
 def expanding(form: int) -> Any:
     """Makes the function that adds B·t to outputs of rows, in tiles of this form."""
     size, sum_size = size_of(form), sum_size_of(form)
