@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -123,9 +124,33 @@ def make_adapter(
 
 def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     """Returns a copy of a model with an adapter, as `peft` computes it, not merged."""
-    from peft import PeftModel  # noqa: PLC0415 - takes seconds
+    with warnings.catch_warnings(action="ignore"):  # peft calls what is deprecated
+        from peft import PeftModel  # noqa: PLC0415 - takes seconds
 
-    adapted = PeftModel.from_pretrained(copy.deepcopy(model), folder).eval()
+        adapted = PeftModel.from_pretrained(copy.deepcopy(model), folder).eval()
+    whole: PreTrainedModel = adapted.get_base_model()
+    return whole
+
+
+def save_adapter(
+    model: PreTrainedModel, folder: Path, **config: Any
+) -> PreTrainedModel:
+    """Lets `peft` make and save a random adapter; returns a copy of the model with it.
+
+    Args:
+        model: The base model.
+        folder: Is made.
+        config: Arguments of `peft.LoraConfig`.
+    """
+    with warnings.catch_warnings(action="ignore"):
+        from peft import LoraConfig, get_peft_model  # noqa: PLC0415 - takes seconds
+
+        described = LoraConfig(**{"task_type": "CAUSAL_LM", **config})
+        adapted = get_peft_model(copy.deepcopy(model), described).eval()
+        for name, weight in adapted.named_parameters():
+            if "lora_" in name or "modules_to_save" in name:
+                nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
+        adapted.save_pretrained(folder)
     whole: PreTrainedModel = adapted.get_base_model()
     return whole
 

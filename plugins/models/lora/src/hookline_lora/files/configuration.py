@@ -274,7 +274,9 @@ def _pattern(
     given = found.get(key) or {}
     if not isinstance(given, dict):
         raise ValueError(f"{key} is {short(given)}, not an object")  # noqa: TRY004
-    return {name: number(key, value) for name, value in given.items()}
+    return {
+        name: number(f"{key}: {short(name)}", value) for name, value in given.items()
+    }
 
 
 def _compiled(key: str, text: str) -> Pattern:

@@ -51,21 +51,48 @@ def are_finite(bits: Bits, dtype: str) -> bool:
     return not bits.size or bool((bits & exponents).max() < exponents)
 
 
-def as_float32(bits: Bits, dtype: str) -> NDArray[np.float32]:
-    """Returns numbers of a file in float32, which has all of them."""
-    if dtype == "BF16":
-        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    found: NDArray[np.float32] = bits.view("<f2" if dtype == "F16" else "<f4")
-    return found.astype(np.float32)
+class Converter:
+    """Converts the pieces of one tensor; each is valid until the next."""
+
+    def __init__(self, stored: str, dtype: str, scale: float = 1.0) -> None:
+        """Converts from a type to another, and multiplies in float32 before that."""
+        self._stored, self._dtype, self._scale = stored, dtype, np.float32(scale)
+        self._room: tuple[NDArray[np.uint32], NDArray[np.uint32]] | None = None
+
+    def converted(self, bits: Bits) -> Bits:
+        """Returns finite numbers as those of the other type, rounded to nearest.
+
+        Those that it has not become infinite. Bits are in the lower half of integers
+        that are wider than its numbers.
+        """
+        if self._stored == self._dtype and self._scale == 1.0:
+            return bits
+        if self._room is None:  # no piece is larger than the first
+            self._room = np.empty(bits.shape, "<u4"), np.empty(bits.shape, "<u4")
+        wide, spare = (each[: len(bits)] for each in self._room)
+        self._widen(bits, wide)
+        with np.errstate(over="ignore"):
+            numbers = wide.view(np.float32)
+            if self._scale != 1.0:
+                numbers *= self._scale
+            if self._dtype == "F16":
+                return numbers.astype(np.float16).view(np.uint16)
+        return _rounded(wide, spare) if self._dtype == "BF16" else wide
+
+    def _widen(self, bits: Bits, wide: NDArray[np.uint32]) -> None:
+        if self._stored == "BF16":
+            np.left_shift(bits, np.uint32(16), out=wide)
+        elif self._stored == "F16":
+            np.copyto(wide.view(np.float32), bits.view("<f2"))
+        else:
+            np.copyto(wide, bits)
 
 
-def rounded(numbers: NDArray[np.float32], dtype: str) -> Bits:
-    """Returns finite numbers of float32 as bits of another type, rounded to nearest."""
-    if dtype == "F32":
-        return numbers.view(np.uint32)
-    if dtype == "F16":
-        with np.errstate(over="ignore"):  # is looked for afterwards
-            return numbers.astype(np.float16).view(np.uint16)
-    bits = numbers.view(np.uint32)
-    half = np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
-    return ((bits + half) >> np.uint32(16)).astype(np.uint16)
+def _rounded(wide: NDArray[np.uint32], spare: NDArray[np.uint32]) -> Bits:
+    """Rounds float32 to bfloat16, in place; of two that are as near to the even one."""
+    np.right_shift(wide, np.uint32(16), out=spare)
+    spare &= np.uint32(1)
+    spare += np.uint32(0x7FFF)
+    wide += spare
+    wide >>= np.uint32(16)
+    return wide

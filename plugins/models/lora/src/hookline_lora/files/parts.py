@@ -31,15 +31,25 @@ class Kept:
     """A matrix in memory that is filled row by row."""
 
     def __init__(self, shape: Sequence[int], cut: Cut, dtype: torch.dtype) -> None:
-        """Makes the part of a matrix of a shape, all zero.
+        """Makes room for the part of a matrix of a shape.
 
         Raises:
             ValueError: The matrix cannot be divided evenly.
         """
         self._cut = cut
-        self.tensor = torch.zeros(cut.shape(shape), dtype=dtype)
+        self.tensor = torch.empty(cut.shape(shape), dtype=dtype)
         kind = torch.int32 if dtype.itemsize == 4 else torch.int16
         self._bits = self.tensor.view(kind).numpy().view(f"u{dtype.itemsize}")
+        self._clear(cut)
+
+    def _clear(self, cut: Cut) -> None:
+        """Zeroes what no row brings; by numpy, whose operations take one thread."""
+        if cut.is_zero:
+            self._bits[...] = 0
+        elif cut.padding and cut.dim == 0:
+            self._bits[-cut.padding :] = 0
+        elif cut.padding:
+            self._bits[:, -cut.padding :] = 0
 
     def add(self, start: int, rows: Bits) -> None:
         """Keeps what belongs to the part of the rows from index `start` on."""

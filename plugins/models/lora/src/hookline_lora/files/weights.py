@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import torch
 
 from hookline_lora.config import LoraConfig
@@ -13,7 +12,7 @@ from hookline_lora.exceptions import AdapterError
 from hookline_lora.files.header import Place
 from hookline_lora.files.layout import Layout, opened
 from hookline_lora.files.matching import StoredProduct, Targets
-from hookline_lora.files.numbers import Bits, are_finite, as_float32, pieces, rounded
+from hookline_lora.files.numbers import Converter, are_finite, pieces
 from hookline_lora.files.parts import WHOLE, Kept, Part, cuts_of
 from hookline_models.checkpoints.cut import Cut
 
@@ -133,22 +132,18 @@ class _Reader:
     ) -> torch.Tensor | None:
         """Reads a tensor, and keeps a part; without a cut nothing."""
         kept = None if cut is None else Kept(place.shape, cut, self._dtype)
+        dtype = _NAMES[self._dtype]
+        converter = Converter(place.dtype, dtype, scale)
         for start, bits in pieces(self._file, place):
             if not are_finite(bits, place.dtype):
                 raise ValueError(f"{name} has numbers that are infinite or NaN")
             self.digest.update(bits.data)
-            if kept is not None:
-                kept.add(start, self._converted(name, bits, place.dtype, scale))
+            if kept is None:
+                continue
+            found = converter.converted(bits)
+            if found is not bits and not are_finite(found, dtype):
+                raise ValueError(
+                    f"{name} with its scale is too large for {self._dtype}"
+                )
+            kept.add(start, found)
         return None if kept is None else kept.tensor
-
-    def _converted(self, name: str, bits: Bits, stored: str, scale: float) -> Bits:
-        dtype = _NAMES[self._dtype]
-        if stored == dtype and scale == 1.0:
-            return bits
-        with np.errstate(over="ignore"):  # is looked for afterwards
-            numbers = as_float32(bits, stored) * np.float32(scale)
-        if not are_finite(numbers.view(np.uint32), "F32") or not are_finite(
-            found := rounded(numbers, dtype), dtype
-        ):
-            raise ValueError(f"{name} with its scale is too large for {self._dtype}")
-        return found
