@@ -1,5 +1,6 @@
 """An engine core with adapters, on a virtual clock, whose worker only keeps account."""
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -230,7 +231,12 @@ class AdapterEngine:
         self.core.add(request)
 
     def step(self) -> StepOutput:
-        """Runs one step, or waits a little if all work awaits something."""
+        """Runs one step, or waits a little if all work awaits something.
+
+        Files are read before it, however long that takes.
+        """
+        while not self.side.describing.has_ended:
+            time.sleep(0.0001)
         output = self.core.step()
         self.outputs.append(output)
         if output.record is None:

@@ -92,14 +92,16 @@ class Loads:
         """Looks up the tokens after a waiting request's prefix in the connector."""
         size = self._cache.block_size
         room = (request.num_tokens - 1) // size - len(prefix)
+        state = self._states.of(request)
         if (
             room < 1
-            or not self._states.of(request).may_load
+            or not state.may_load
+            or not state.is_of_adapter(request.inner.adapter)
             or not (self._cache.is_caching and request.reads_prefix_cache)
         ):
             return NO_OFFER
         computed = len(prefix) * size
-        view = view_of(request, self._states.of(request), computed)
+        view = view_of(request, state, computed)
         found, is_async = self._guard.matched_tokens(view, computed)
         blocks = min(found // size, room)
         return PrefixOffer(blocks * size, is_async) if blocks else NO_OFFER

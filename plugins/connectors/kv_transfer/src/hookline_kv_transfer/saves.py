@@ -10,7 +10,11 @@ from hookline_kv_transfer.guard import ConnectorGuard, view_of
 from hookline_kv_transfer.orders import EndedTransfer, Save
 from hookline_kv_transfer.transfer_ledger import TransferLedger
 from hookline_kv_transfer.transfer_outbox import Outbox
-from hookline_kv_transfer.transfer_state import REMOTE_CACHED, TransferStates
+from hookline_kv_transfer.transfer_state import (
+    REMOTE_ADAPTER,
+    REMOTE_CACHED,
+    TransferStates,
+)
 from hookline_metrics.transfer_failures import Reason, Stage
 
 _MOST_RELEASED = 1024
@@ -96,6 +100,8 @@ class Saves:
         keeps, params = self._guard.finished(view, blocks, transfer_id)
         if params is not None and params.get("do_remote_prefill") is True:
             params[REMOTE_CACHED] = request.num_cached_tokens or 0
+            if request.inner.adapter is not None:
+                params[REMOTE_ADAPTER] = request.inner.adapter
         if keeps and blocks:
             self._cache.pool.touch(blocks)
             save = Save(transfer_id, blocks)

@@ -9,6 +9,12 @@ from hookline_registry import Failure, isolate
 
 REMOTE_CACHED = "remote_num_cached_tokens"
 """Key in `kv_transfer_params`: prompt tokens that the other engine had cached."""
+REMOTE_ADAPTER = "remote_adapter"
+"""Key in `kv_transfer_params`: digest of the adapter that the prompt was computed with.
+
+It is there if there was one, so that an engine whose adapter of that name has other
+weights by now does not even ask for keys and values that are not its request's.
+"""
 
 
 class TransferState:
@@ -49,6 +55,17 @@ class TransferState:
         self.external_tokens = range(0)
         self.waited: tuple[int, int] | None = None
         self.tier_tokens: Mapping[str, int] = EMPTY
+
+    def is_of_adapter(self, digest: str | None) -> bool:
+        """Whether no other instance has computed the prompt with another adapter.
+
+        Args:
+            digest: That of the request's adapter; None without one.
+        """
+        params = self.params
+        if not params or params.get("do_remote_prefill") is not True:
+            return True
+        return params.get(REMOTE_ADAPTER) == digest
 
     @property
     def transfer_id(self) -> str | None:

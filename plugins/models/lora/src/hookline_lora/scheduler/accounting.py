@@ -34,6 +34,7 @@ class Account:
         self._registry = registry
         self._residency = residency
         self._port: SchedulerPort | None = None
+        self._versions = (0, 0)
         self._residences: dict[str, AdapterResidence] = {}
         self._admitted: dict[int, tuple[int, int]] = {}
         self._loads = self._failures = self._waits = 0
@@ -99,6 +100,10 @@ class Account:
 
     def tell_residency(self) -> None:
         """Tells where adapters are, if that has changed."""
+        versions = self._registry.version, self._residency.version
+        if versions == self._versions:
+            return
+        self._versions = versions
         residences = {
             ref.name: AdapterResidence(
                 self._registry.weights[ref.digest].level, ref.is_pinned, ref.rank

@@ -63,6 +63,11 @@ class Describing:
             self._thread.start()
         return True
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether `take` would return all that is pending."""
+        return self._ended.qsize() == self.num_pending
+
     def take(self) -> list[Described]:
         """Returns what has ended since the last call."""
         found = []

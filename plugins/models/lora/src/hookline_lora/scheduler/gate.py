@@ -9,9 +9,9 @@ from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.request import Request
 from hookline_lora.adapter import LORA, USE, AdapterRef, AdapterUse
 from hookline_lora.scheduler.accounting import Account, name_of
+from hookline_lora.scheduler.placing import Placing
 from hookline_lora.scheduler.registry import Registry
-from hookline_lora.scheduler.residency import Residency
-from hookline_lora.scheduler.weights import Wait, Weights, has_started
+from hookline_lora.scheduler.weights import Wait, Weights
 
 GATE = "adapter"
 """What requests wait for here: they are counted by it."""
@@ -39,7 +39,7 @@ class AdapterGate:
     def __init__(
         self,
         registry: Registry,
-        residency: Residency,
+        placing: Placing,
         account: Account,
         read: Callable[[AdapterUse], bool],
     ) -> None:
@@ -47,13 +47,13 @@ class AdapterGate:
 
         Args:
             registry: The adapters.
-            residency: Which of them have a slot.
+            placing: Gives them slots.
             account: Is told of waits.
             read: Has an adapter read that the engine does not know; False if too many
                 are being read.
         """
         self._registry = registry
-        self._residency = residency
+        self._placing = placing
         self._account = account
         self._read = read
         self._weights: dict[int, Weights] = {}
@@ -74,19 +74,16 @@ class AdapterGate:
         """Returns whether a request's adapter has a slot; claims one if not."""
         if request.inner.adapter is None:
             return True
-        self.is_news = True
         weights = self._weights.get(request.request_id)
         if weights is None and (weights := self._arrive(request)) is None:
             return False
-        if self._residency.admits(weights, request):
-            self._pass(weights, request)
+        if self._placing.admits(weights, request):
+            if request.request_id not in weights.active:
+                self._pass(weights, request)
             return True
-        weights.active.pop(request.request_id, None)
         if request.request_id not in weights.waiting:
-            since = max(self.now, request.queued_at)
-            weights.waiting[request.request_id] = Wait(request, since)
-        self.claims[weights.digest] = weights
-        self.is_changed = True
+            weights.active.pop(request.request_id, None)
+            self._wait(request, weights)
         return False
 
     def take_ready(self) -> Sequence[Readiness]:
@@ -96,7 +93,7 @@ class AdapterGate:
             if not weights.is_ready:
                 continue
             for wait in list(weights.waiting.values()):
-                if self._residency.admits(weights, wait.request):
+                if self._placing.admits(weights, wait.request):
                     self._pass(weights, wait.request)
                     found.append(Readiness(wait.request))
         return found
@@ -150,7 +147,9 @@ class AdapterGate:
             request = wait.request
             del weights.waiting[request.request_id]
             ref = self._registry.refs.get(name_of(request))
-            if ref is None or ref.digest == weights.digest or has_started(request):
+            # Blocks that were looked up by their hashes are those of the old weights.
+            is_new = not request.block_hashes
+            if ref is None or ref.digest == weights.digest or not is_new:
                 self._end(request, Failed(f"adapter {name_of(request)!r}: {reason}"))
             else:
                 self._wait(request, self._switch(request, ref))
@@ -187,25 +186,25 @@ class AdapterGate:
         self._unread[use.digest][request.request_id] = request
 
     def _switch(self, request: Request, ref: AdapterRef) -> Weights:
-        """Gives a request, which has not run, what its adapter's name means now."""
+        """Gives a request without hashes what its adapter's name means now."""
         request.inner = msgspec.structs.replace(request.inner, adapter=ref.digest)
         use = AdapterUse(ref.digest, ref.name, ref.path)
         request.sections = {**request.sections, LORA: use}
-        request.block_hashes = []  # they contain the digest
         return self._registry.weights[ref.digest]
 
     def _wait(self, request: Request, weights: Weights) -> None:
         """Has a request that is held here wait for weights."""
         self._weights[request.request_id] = weights
-        weights.waiting[request.request_id] = Wait(request, self.now)
+        since = max(self.now, request.queued_at)
+        weights.waiting[request.request_id] = Wait(request, since)
         self.claims[weights.digest] = weights
-        self.is_changed = True
+        self.is_changed = self.is_news = True
 
     def _pass(self, weights: Weights, request: Request) -> None:
         wait = weights.waiting.pop(request.request_id, None)
         if wait is not None:
             self._account.waited(weights, wait, self.now)
-            self.is_news = True
+        self.is_news = True
         weights.active[request.request_id] = request
 
     def _end(self, request: Request, cause: FinishCause) -> None:

@@ -51,6 +51,7 @@ class Registry:
         refs: Adapters by name.
         weights: Weights by digest, of adapters, loadings and requests.
         loadings: Loadings that have not been committed, by ticket.
+        orphans: Those of `weights` that have no name and no loading, by digest.
     """
 
     def __init__(self) -> None:
@@ -58,6 +59,7 @@ class Registry:
         self.refs: dict[str, AdapterRef] = {}
         self.weights: dict[str, Weights] = {}
         self.loadings: dict[str, Loading] = {}
+        self.orphans: dict[str, Weights] = {}
         self._leaving: dict[Key, AdapterRef] = {}
         self._former: OrderedDict[Key, None] = OrderedDict()
 
@@ -95,6 +97,7 @@ class Registry:
             self._former.popitem(last=False)
         weights = self.weights[ref.digest]
         weights.former = weights.refs.pop(ref.name)
+        self._note(weights)
         return weights
 
     def is_former(self, use: AdapterUse) -> bool:
@@ -115,6 +118,7 @@ class Registry:
         loading = self.loadings.pop(ticket, None)
         if loading is not None and loading.weights is not None:
             loading.weights.former = loading.weights.tickets.pop(ticket).ref
+            self._note(loading.weights)
 
     def age_loadings(self, now: int) -> None:
         """Notes when loadings began; gives those up that nobody has ended for long."""
@@ -136,17 +140,24 @@ class Registry:
             loading = self.loadings[ticket]
             weights.former = weights.tickets.pop(ticket).ref
             loading.weights, loading.error = None, error
+            self._note(weights)
 
     # -- weights -----------------------------------------------------------------
 
     def _weights(self, ref: AdapterRef) -> Weights:
         if (weights := self.weights.get(ref.digest)) is None:
             weights = self.weights[ref.digest] = Weights(ref.digest, former=ref)
+        self.orphans.pop(ref.digest, None)
         return weights
+
+    def _note(self, weights: Weights) -> None:
+        """Notes that weights have lost a name or a loading."""
+        if not (weights.refs or weights.tickets):
+            self.orphans[weights.digest] = weights
 
     def forget(self, weights: Weights) -> None:
         """Forgets weights that nothing needs any more."""
-        del self.weights[weights.digest]
+        del self.weights[weights.digest], self.orphans[weights.digest]
 
     # -- listing -----------------------------------------------------------------
 

@@ -17,11 +17,13 @@ from hookline_lora.config import AdapterSource, LoraConfig
 from hookline_lora.facts import KnownAdapters, LoraFacts
 from hookline_lora.messages import REPORTS, AdapterOrders, AdapterReports, LoraAnswer
 from hookline_lora.scheduler.accounting import Account
+from hookline_lora.scheduler.capacity import Capacity
 from hookline_lora.scheduler.commands import Commands
 from hookline_lora.scheduler.describing import Describe, Describing
 from hookline_lora.scheduler.gate import AdapterGate
+from hookline_lora.scheduler.placing import Placing
 from hookline_lora.scheduler.registry import Registry
-from hookline_lora.scheduler.residency import Capacity, Residency
+from hookline_lora.scheduler.residency import Residency
 from hookline_lora.scheduler.weights import Weights
 
 DescriberOf = Callable[[ModelShape], Describe]
@@ -29,7 +31,11 @@ DescriberOf = Callable[[ModelShape], Describe]
 
 
 class LoraScheduler(SchedulerSide):
-    """Implements the scheduler's side of adapters."""
+    """Implements the scheduler's side of adapters.
+
+    Attributes:
+        describing: Reads adapters' files, once the model is loaded.
+    """
 
     def __init__(
         self,
@@ -47,10 +53,11 @@ class LoraScheduler(SchedulerSide):
         self._config = config
         self._describer_of = describer_of
         self._registry = registry = Registry()
-        self._residency = Residency(Capacity.of(config), priority)
+        self._residency = Residency(Capacity.of(config))
+        self._placing = Placing(self._residency, priority)
         self._account = Account(registry, self._residency)
         self.gate = self._gate = AdapterGate(
-            registry, self._residency, self._account, self._read_unknown
+            registry, self._placing, self._account, self._read_unknown
         )
         self._ages_at: int | None = None
         self._stats: LoraStats | None = None
@@ -64,7 +71,7 @@ class LoraScheduler(SchedulerSide):
             ConfigError: One of them cannot be served.
         """
         describe = self._describer_of(shape)
-        self._describing = Describing(describe)
+        self.describing = Describing(describe)
         for source in self._config.modules:
             weights = self._described_at_start(describe, source)
             if obstacle := self._residency.obstacle(weights):
@@ -95,7 +102,7 @@ class LoraScheduler(SchedulerSide):
         self._port = port
         self._account.start(port)
         self._commands = Commands(
-            self._registry, self._residency, self._describing, port
+            self._registry, self._residency, self.describing, port
         )
         self._account.tell_residency()
 
@@ -105,7 +112,7 @@ class LoraScheduler(SchedulerSide):
         """Gives places to adapters, if anything has changed."""
         gate = self._gate
         gate.now = now
-        if self._describing.num_pending:
+        if self.describing.num_pending:
             self._take_described()
         if gate.is_changed or (self._ages_at is not None and now >= self._ages_at):
             gate.is_changed = False
@@ -122,16 +129,16 @@ class LoraScheduler(SchedulerSide):
                 self._fail(weights, obstacle)
             if not weights.is_wanted:
                 del claims[weights.digest]
-        residency.place(claims.values(), now)
-        aging = (residency.ages_at(each) for each in claims.values())
+        self._placing.place(claims.values(), now)
+        aging = (self._placing.ages_at(each) for each in claims.values())
         self._ages_at = min((at for at in aging if at > now), default=None)
         self._account.tell_residency()
         self._stats = None
 
     def _forget_unneeded(self) -> None:
         """Frees the places of weights that nothing can ask for any more."""
-        for weights in list(self._registry.weights.values()):
-            if not (weights.is_needed or weights.is_loading):
+        for weights in list(self._registry.orphans.values()):
+            if weights.is_idle() and not weights.is_loading:
                 self._residency.drop(weights)
                 self._registry.forget(weights)
 
@@ -148,7 +155,7 @@ class LoraScheduler(SchedulerSide):
     def is_busy(self) -> bool:
         """Whether workers have orders to follow, or files are being read."""
         return bool(
-            self._describing.num_pending
+            self.describing.num_pending
             or self._gate.is_changed
             or self._residency.has_orders
             or self._residency.is_loading
@@ -189,10 +196,10 @@ class LoraScheduler(SchedulerSide):
     def _read_unknown(self, use: AdapterUse) -> bool:
         """Has an adapter read that a request names, and that is not known here."""
         source = AdapterSource(name=use.name, path=use.path)
-        return self._describing.begin(use.digest, source)
+        return self.describing.begin(use.digest, source)
 
     def _take_described(self) -> None:
-        for described in self._describing.take():
+        for described in self.describing.take():
             self._gate.is_changed = True
             if self._commands.take_described(described):
                 continue
@@ -202,7 +209,7 @@ class LoraScheduler(SchedulerSide):
 
     def told(self, section: object) -> LoraAnswer:
         """Carries out a front end's command."""
-        if self._describing.num_pending:  # an engine that sleeps plans nothing
+        if self.describing.num_pending:  # an engine that sleeps plans nothing
             self._take_described()
         answer = self._commands.run(section, self._gate.now)
         self._gate.is_changed = True
@@ -216,4 +223,4 @@ class LoraScheduler(SchedulerSide):
         return self._stats
 
     def close(self) -> None:
-        self._describing.close()
+        self.describing.close()

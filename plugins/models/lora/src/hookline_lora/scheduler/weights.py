@@ -103,11 +103,6 @@ class Weights:
         return bool(self.waiting or self.tickets)
 
     @property
-    def is_needed(self) -> bool:
-        """Whether anything may still ask for them."""
-        return bool(self.refs or self.tickets or self.active or self.waiting)
-
-    @property
     def level(self) -> AdapterLevel:
         if self.is_ready:
             return AdapterLevel.SLOT
@@ -119,6 +114,15 @@ class Weights:
         waiting = (wait.request.queued_at for wait in self.waiting.values())
         loadings = (ticket.since for ticket in self.tickets.values())
         return min((*waiting, *loadings))
+
+    @property
+    def first_came(self) -> int:
+        """Time when the oldest live request came, ns; there must be one."""
+        return min(request.queued_at for request in self.requests())
+
+    def wait_for(self, holder: "Weights") -> None:
+        """Notes whose place they wait for."""
+        self.holder = self.last_holder = holder.ref.name
 
     def requests(self) -> Iterable[Request]:
         """Yields the live requests."""
