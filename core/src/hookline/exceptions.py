@@ -1,5 +1,7 @@
 """The exceptions that Hookline raises, with their details as attributes."""
 
+from typing import ClassVar
+
 
 class HooklineError(Exception):
     """Base class of all exceptions that Hookline raises."""
@@ -123,11 +125,25 @@ class ChatTemplateError(RequestError):
         super().__init__(f"{self.summary}: {detail}", param="messages")
 
 
-class GrammarError(RequestError):
+class RefusedError(RequestError):
+    """A request that an engine refuses once it has it.
+
+    Attributes:
+        kind: That of `Rejected`.
+    """
+
+    def __init__(self, kind: str, reason: str, param: str | None = None) -> None:
+        super().__init__(reason, param=param)
+        self.kind = kind
+
+
+class GrammarError(RefusedError):
     """A structured output whose grammar cannot be compiled or is not supported."""
 
+    KIND: ClassVar = "invalid_grammar"
+
     def __init__(self, reason: str) -> None:
-        super().__init__(reason, param="structured_outputs")
+        super().__init__(self.KIND, reason, param="structured_outputs")
 
 
 class OverloadedError(RequestError):

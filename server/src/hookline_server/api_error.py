@@ -10,12 +10,12 @@ from hookline.exceptions import (
     EngineRestartingError,
     EngineSleepingError,
     EngineStalledError,
-    GrammarError,
     HooklineError,
     LimitError,
     OverloadedError,
     PromptTooLongError,
     QueuedTokensError,
+    RefusedError,
     RequestError,
 )
 from hookline.finish_cause import Rejected
@@ -41,6 +41,9 @@ TYPES = {
 
 MAX_LOGGED_MESSAGE = 1000
 """Maximum length of an error message for observers; some repeat names and values."""
+
+NO_MODEL = "model_not_found"
+"""Code of a name that neither the model nor an adapter has."""
 
 STATUSES: Mapping[type[HooklineError], tuple[int, str]] = {
     EngineRestartingError: (503, "engine_restarting"),
@@ -126,11 +129,12 @@ def as_api_error(
     code = "invalid_request"
     if isinstance(error, PromptTooLongError):
         code = "context_length_exceeded"
-    elif isinstance(error, GrammarError):
-        code = "invalid_grammar"
+    elif isinstance(error, RefusedError):
+        code = error.kind
     param = error.param if isinstance(error, RequestError) else None
     logged = error.summary if isinstance(error, ChatTemplateError) else None
-    return ApiError(400, str(error), code=code, param=param, logged=logged)
+    status = 404 if code == NO_MODEL else 400
+    return ApiError(status, str(error), code=code, param=param, logged=logged)
 
 
 def body_too_large(max_bytes: int) -> ApiError:

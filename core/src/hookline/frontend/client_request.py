@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS
 from hookline.events import Finished, NewTokens
-from hookline.exceptions import GrammarError, HooklineError
+from hookline.exceptions import GrammarError, HooklineError, RefusedError
 from hookline.finish_cause import (
     Corrupted,
     FinishCause,
@@ -92,7 +92,10 @@ class CompletionState:
         """Tells the request that it has ended for its client."""
         self.request.num_open -= 1
         if isinstance(cause, Rejected):
-            self.request.refusal = GrammarError(cause.message)
+            if cause.kind == GrammarError.KIND:
+                self.request.refusal = GrammarError(cause.message)
+            else:
+                self.request.refusal = RefusedError(cause.kind, cause.message)
         self.request.last_closed = self
 
     def take_output(self) -> CompletionOutput | None:
@@ -190,7 +193,7 @@ class ClientRequest:
     num_open: int = 0
     last_closed: CompletionState | None = None
     prompt_logprobs: list[TokenLogprobs] | None = None
-    refusal: GrammarError | None = None
+    refusal: RefusedError | None = None
     kv_transfer_params: dict[str, object] | None = None
     has_delivered: bool = False
     num_restarts: int = 0

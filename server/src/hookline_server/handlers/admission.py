@@ -18,7 +18,7 @@ from hookline.request_limits import LOGPROBS
 from hookline.sampling_params import SamplingParams
 from hookline_server.adapters import adapters_of, manager_of
 from hookline_server.answers.answer import Identity
-from hookline_server.api_error import ApiError
+from hookline_server.api_error import NO_MODEL, ApiError
 from hookline_server.auth.permissions import check_permissions
 from hookline_server.context import ENGINE, SETTINGS
 from hookline_server.engine import ServingEngine
@@ -283,6 +283,6 @@ def _unserved(name: str, served: Sequence[str]) -> ApiError:
         404,
         f"the model {name[:MAX_SHOWN]!r} is not served; "
         f"{'did you mean' if near else 'available:'} {shown}{more}{'?' * bool(near)}",
-        code="model_not_found",
+        code=NO_MODEL,
         param="model",
     )

@@ -7,7 +7,7 @@ from contextlib import aclosing
 import msgspec
 from aiohttp import web
 
-from hookline.exceptions import EngineDeadError, GrammarError
+from hookline.exceptions import EngineDeadError, GrammarError, RefusedError
 from hookline.outputs import RequestOutput
 from hookline.structured_outputs import PARAM
 from hookline_server.answers.answer import Answer
@@ -86,7 +86,7 @@ async def _stream(
             usage = answer.usage_chunk()
             if usage is not None:
                 await response.write(dialect_of(request).event(usage))
-        except (ApiError, EngineDeadError, GrammarError) as error:
+        except (ApiError, EngineDeadError, RefusedError) as error:
             if not response.has_started:  # it has a response of its own
                 raise
             if isinstance(error, GrammarError):

@@ -140,9 +140,7 @@ class FollowedRows:
         self, context: LogitsProcessorContext
     ) -> list[LogitsProcessor]:
         """Returns the sides' logits processors."""
-        return [
-            each for side in self.sides for each in side.logits_processors(context)
-        ]
+        return [each for side in self.sides for each in side.logits_processors(context)]
 
     def bind(self, parts: RunnerParts) -> None:
         """Tells all sides what steps will be computed with.

@@ -15,7 +15,7 @@ from hookline_lora.scheduler.weights import Wait, Weights
 
 GATE = "adapter"
 """What requests wait for here: they are counted by it."""
-UNKNOWN = "unknown_adapter"
+UNKNOWN = "model_not_found"
 """Kind of the rejection of requests whose adapter has been unloaded."""
 
 
