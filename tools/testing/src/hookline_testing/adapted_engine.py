@@ -36,11 +36,13 @@ class GivenOrders(SchedulerSide):
         orders: Those of the next plans.
         reports: What has been told of them.
         targets: What the model tells.
+        expected: Number of orders to load whose end is awaited.
     """
 
     orders: list[AdapterOrders] = field(default_factory=list)
     reports: list[AdapterReports] = field(default_factory=list)
     targets: LoraTargets | None = None
+    expected: int = 0
 
     def loaded(self, shape: ModelShape) -> None:
         self.targets = LoraTargets.joined(shape.rank_sections)
@@ -57,8 +59,6 @@ class GivenOrders(SchedulerSide):
         del now
         self.reports.append(REPORTS.typed(section))
         return None
-
-    expected: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,9 @@ class AdaptedEngine:
         core: Its core.
         orders: The scheduler's side of its adapters.
         digests: Of the adapters by path.
+        tokens: Output tokens by request id.
+        logprobs: Their log-probabilities, of requests that ask for them.
+        num_preempted: Number of preemptions.
     """
 
     def __init__(self, config: EngineConfig, lora: LoraConfig | None = None) -> None:
@@ -102,6 +105,7 @@ class AdaptedEngine:
         self.digests: dict[Path, str] = {}
         self.tokens: dict[int, list[int]] = {}
         self.logprobs: dict[int, list[float]] = {}
+        self.num_preempted = 0
         self._last_id = 0
 
     def digest(self, path: Path) -> str:
@@ -169,7 +173,9 @@ class AdaptedEngine:
 
     def turn(self) -> None:
         """Computes a step."""
-        for event in self.core.step().events.new_tokens:
+        events = self.core.step().events
+        self.num_preempted += len(events.preempted)
+        for event in events.new_tokens:
             self.tokens[event.request_id].extend(event.token_ids)
             for each in event.logprobs or ():
                 self.logprobs[event.request_id].append(each.logprobs[0])
