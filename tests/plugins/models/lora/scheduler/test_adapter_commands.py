@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted, LengthReached, Rejected
 from hookline_lora.config import AdapterSource, LoraConfig
 from hookline_lora.messages import (
@@ -18,7 +19,7 @@ from hookline_lora.messages import (
 )
 from hookline_lora.scheduler.commands import ABORTED_BY, MOST_LOADINGS
 from hookline_lora.scheduler.registry import LOADING_NS
-from hookline_testing.adapter_engine import AdapterEngine
+from hookline_testing.adapter_engine import AdapterEngine, AdapterFiles
 
 
 def load(engine: AdapterEngine, name: str, path: str, *, pins: bool = False) -> None:
@@ -271,3 +272,32 @@ def test_adapters_that_have_not_changed_are_not_listed_again() -> None:
     assert set(first.adapters) == {"a"}
     assert again.adapters == {}
     assert set(changed.adapters) == {"a"}
+
+
+def test_an_adapter_that_is_pinned_is_read_at_once_if_there_is_room() -> None:
+    """It need not wait for its first request."""
+    modules = tuple(AdapterSource(name=each, path=f"/adapters/{each}") for each in "ab")
+    engine = AdapterEngine(LoraConfig(modules=modules, max_loras=1, max_cpu_loras=2))
+    engine.run()
+    load(engine, "c", "/adapters/c")
+    before = set(engine.worker.memory)
+    engine.tell(UnloadAdapter("c"))
+    engine.run()
+    missing = ({"a", "b"} - before).pop()
+    engine.tell(PinAdapter(missing))
+    engine.run()
+
+    assert engine.worker.memory == {"a", "b"}
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_adapters_of_the_start_that_cannot_be_served_end_it(is_pinned: bool) -> None:
+    """The error names the adapter and the reason."""
+    files = AdapterFiles()
+    if not is_pinned:
+        files.contents["/adapters/a"] = "broken"
+    source = AdapterSource(name="a", path="/adapters/a", is_pinned=is_pinned)
+    reason = "too many" if is_pinned else "a: /adapters/a: q_proj.lora_A is not finite"
+
+    with pytest.raises(ConfigError, match=f"lora-modules: {reason}"):
+        AdapterEngine(LoraConfig(modules=(source,), max_loras=1), files=files)

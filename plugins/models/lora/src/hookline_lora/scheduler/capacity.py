@@ -41,3 +41,10 @@ class Capacity:
         if self.most is not None and number > self.most:
             return False
         return self.num_bytes is None or num_bytes <= self.num_bytes
+
+    def can_pin(self, number: int) -> bool:
+        """Returns whether so many adapters may stay in main memory.
+
+        One place is left for all others.
+        """
+        return self.most is None or number < self.most

@@ -77,7 +77,7 @@ class Commands:
             case UnloadAdapter():
                 error = self._unload(command, now)
             case PinAdapter():
-                error = self._pin(command)
+                error = self._pin(command, now)
             case ListAdapters():
                 error = None
         return self._answer(command, error)
@@ -114,7 +114,7 @@ class Commands:
         loadings, ticket = self._registry.loadings, command.ticket
         if ticket in loadings:
             return None
-        if command.is_pinned and (refusal := self.pin_obstacle()):
+        if command.is_pinned and (refusal := self._pin_obstacle()):
             return refusal
         source = AdapterSource(
             name=command.name,
@@ -150,25 +150,27 @@ class Commands:
                 self._port.finish(request, Aborted(ABORTED_BY), at)
         return None
 
-    def _pin(self, command: PinAdapter) -> str | None:
+    def _pin(self, command: PinAdapter, now: int) -> str | None:
         if (ref := self._registry.refs.get(command.name)) is None:
             return f"there is no adapter {command.name[:64]!r}"
         is_pinned = command.is_pinned
-        if is_pinned and not ref.is_pinned and (refusal := self.pin_obstacle()):
+        if is_pinned and not ref.is_pinned and (refusal := self._pin_obstacle()):
             return refusal
         pinned: AdapterRef = msgspec.structs.replace(ref, is_pinned=is_pinned)
         self._registry.replace(pinned)
+        if is_pinned:
+            self._residency.preload(self._registry.weights[ref.digest], now)
         return None
 
-    def pin_obstacle(self) -> str | None:
+    def _pin_obstacle(self) -> str | None:
         """Returns why no further adapter can be pinned; None if one can."""
-        most = self._residency.capacity.most
+        capacity = self._residency.capacity
         pinned = sum(ref.is_pinned for ref in self._registry.refs.values())
-        if most is None or pinned + 1 < most:
+        if capacity.can_pin(pinned + 1):
             return None
         return (
-            f"{pinned} adapters are pinned, and main memory has room for {most}: one "
-            "place is for those that are not"
+            f"{pinned} adapters are pinned, and main memory has room for "
+            f"{capacity.most}: one place is for those that are not"
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Failed, FinishCause, Rejected
@@ -168,7 +168,8 @@ class AdapterGate:
                 return None
             weights = self._switch(request, ref)
         elif weights is not None and use.name not in weights.refs:
-            registry.add(msgspec.structs.replace(weights.ref, name=use.name))
+            known = weights.ref
+            registry.add(replace(known, name=use.name, is_pinned=False))
         elif weights is None:
             self._ask(request, use)
             return None
@@ -187,7 +188,7 @@ class AdapterGate:
 
     def _switch(self, request: Request, ref: AdapterRef) -> Weights:
         """Gives a request without hashes what its adapter's name means now."""
-        request.inner = msgspec.structs.replace(request.inner, adapter=ref.digest)
+        request.inner = replace(request.inner, adapter=ref.digest)
         use = AdapterUse(ref.digest, ref.name, ref.path)
         request.sections = {**request.sections, LORA: use}
         return self._registry.weights[ref.digest]

@@ -72,13 +72,17 @@ class LoraScheduler(SchedulerSide):
         """
         describe = self._describer_of(shape)
         self.describing = Describing(describe)
-        for source in self._config.modules:
-            weights = self._described_at_start(describe, source)
+        added = [self._added(describe, each) for each in self._config.modules]
+        num_pinned = sum(each.is_pinned for each in self._config.modules)
+        if num_pinned and not self._residency.capacity.can_pin(num_pinned):
+            raise ConfigError("lora-modules", "too many adapters are pinned")
+        for weights in sorted(added, key=lambda each: not each.is_pinned):
             if obstacle := self._residency.obstacle(weights):
-                raise ConfigError("lora-modules", f"{source.name}: {obstacle}")
+                raise ConfigError("lora-modules", f"{weights.ref.name}: {obstacle}")
             self._residency.preload(weights, 0)
 
-    def _described_at_start(self, describe: Describe, source: AdapterSource) -> Weights:
+    def _added(self, describe: Describe, source: AdapterSource) -> Weights:
+        """Adds an adapter that the configuration names."""
         try:
             ref = describe(source)
         except (HooklineError, OSError) as error:
@@ -164,12 +168,13 @@ class LoraScheduler(SchedulerSide):
     def update(self, section: object, now: int) -> AdapterReports | None:
         """Notes which adapters workers have loaded; it goes into the step's record."""
         reports = REPORTS.typed(section)
+        resident = self._residency.resident
         for digest, loaded in reports.loaded.items():
-            weights = self._residency.resident[digest]
+            weights = resident[digest]
             self._residency.loaded(weights, now)
             self._account.loaded(weights, loaded)
         for digest, reason in reports.failed.items():
-            weights = self._residency.resident[digest]
+            weights = resident[digest]
             self._residency.failed(weights, now)
             self._account.failed(weights, reason)
             self._fail(weights, reason)
