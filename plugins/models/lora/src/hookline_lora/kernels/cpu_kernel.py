@@ -70,7 +70,7 @@ def adapting_kernel(form: int) -> Kernel:
 
 
 @exact
-def _slot_of(numbers: int, group: int) -> int:
+def _slot_of(numbers: int, group: int) -> Any:
     """Returns the address of a group's slot in the site's table."""
     slot = array_at(int_at(numbers, 4), group + 1, np.int32)[group]
     return int_at(numbers, 1) + 8 * (HEAD + slot * (SLOT + PART * int_at(numbers, 11)))
