@@ -12,7 +12,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -132,10 +132,10 @@ def prepared(run: Callable[[], torch.Tensor], replays: bool) -> Run:
     with recording(recorder):
         kept = run()
     assert not recorder.is_refused
-    found = recorder.recording()
+    found: Any = recorder.recording()  # without attention, it needs no batch
 
     def replay(_: object = kept) -> object:
-        return found.run(None)  # type: ignore[arg-type] - there is no attention
+        return found.run(None)
 
     return replay
 

@@ -25,7 +25,7 @@ HIDDEN, WIDTH = 64, 96
 SIDES = [(HIDDEN, WIDTH), (HIDDEN, WIDTH), (WIDTH, HIDDEN)]
 """Inputs and outputs of gate, up and down."""
 ROWS = [1, 5, 32, 33, 130]
-Weights = list[torch.Tensor]
+Weights = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def numbers(*shape: int) -> torch.Tensor:
@@ -34,19 +34,21 @@ def numbers(*shape: int) -> torch.Tensor:
 
 
 def weights_of(dtype: torch.dtype) -> Weights:
-    return [
+    gate, up, down = (
         numbers(index + 1, outputs, inputs)[index].to(dtype) / inputs**0.5
         for index, (inputs, outputs) in enumerate(SIDES)
-    ]
+    )
+    return gate, up, down
 
 
-def layers_of(weights: Weights) -> list[nn.Linear]:
-    found = []
-    for weight in weights:
-        layer = nn.Linear(*weight.T.shape, bias=False, dtype=weight.dtype)
+def layers_of(weights: Weights) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
+    gate, up, down = (
+        nn.Linear(each.shape[1], len(each), bias=False, dtype=each.dtype)
+        for each in weights
+    )
+    for layer, weight in zip((gate, up, down), weights, strict=True):
         layer.weight = nn.Parameter(weight, requires_grad=False)
-        found.append(layer)
-    return found
+    return gate, up, down
 
 
 def assert_parts_are_right(product: Product, parts: SplitMlp, weights: Weights) -> None:
@@ -114,7 +116,7 @@ def test_quantized_layers_are_split(dtype: torch.dtype) -> None:
         )
         for inputs, outputs in SIDES
     ]
-    weights = [dequantize(each).to(dtype) for each in packed]
+    gate, up, down = (dequantize(each).to(dtype) for each in packed)
     module = nn.Module()
     for name, weight in zip(("gate_proj", "up_proj", "down_proj"), packed, strict=True):
         layer = quantized_linear(weight, None, dtype, may_compile=True)
@@ -123,7 +125,7 @@ def test_quantized_layers_are_split(dtype: torch.dtype) -> None:
     product = gated_product(module)
     assert product is not None
 
-    assert_parts_are_right(product, split(product), weights)
+    assert_parts_are_right(product, split(product), (gate, up, down))
 
 
 def test_products_of_gpus_are_split() -> None:
@@ -150,9 +152,9 @@ def test_adapters_of_gate_and_up_change_the_activation() -> None:
     """The parts around a site's product give what the changed weights give."""
     weights = weights_of(torch.float32)
     parts = split(FastGated(*layers_of(weights), "silu"))
-    adapters = [(numbers(4, HIDDEN) / 8, numbers(WIDTH, 4)), None]
+    a, b = numbers(4, HIDDEN) / 8, numbers(WIDTH, 4)
     site = AdaptedSite(HIDDEN, parts.slices, torch.float32, max_loras=1)
-    site.set(0, adapters)
+    site.set(0, [(a, b), None])
     rows, values = StepRows(3, 1), numbers(3, HIDDEN)
     rows.fill(torch.tensor([0, -1, 0]).numpy())
 
@@ -161,7 +163,6 @@ def test_adapters_of_gate_and_up_change_the_activation() -> None:
     found = parts.down(parts.gate(sides))
 
     gate, up, down = weights
-    a, b = adapters[0]
     for row, changed in enumerate((gate + b @ a, gate, gate + b @ a)):
         own = values[row]
         expected = (functional.silu(own @ changed.T) * (own @ up.T)) @ down.T

@@ -19,7 +19,7 @@ from hookline_kernels.cpu.elements import array_at, exact
 from hookline_kernels.cpu.launching import Kernel
 from hookline_kernels.cpu.memory import int_at, number_now, take
 from hookline_kernels.cpu.panels import own_memory
-from hookline_kernels.cpu.system_calls import pause
+from hookline_kernels.cpu.system_calls import leave_core, pause
 from hookline_lora.kernels.cpu_parts import (
     ARGUMENTS,
     HEAD,
@@ -43,6 +43,8 @@ _EDGE = ROWS * STEP_BYTES
 """Bytes of the last inputs of a tile's rows, or of a panel's outputs."""
 _MANY_GROUPS = 4
 """Groups that give all threads work in larger tasks."""
+_SPINS = 500
+"""Pauses, some 10 to 20 µs in all, before a thread that waits gives up its core."""
 _DONE = 1 << 32
 """What is added to the counter of tasks when one of the first product is done."""
 
@@ -70,7 +72,7 @@ def adapting_kernel(form: int) -> Kernel:
 
 
 @exact
-def _slot_of(numbers: int, group: int) -> int:
+def _slot_of(numbers: int, group: int) -> Any:
     """Returns the address of a group's slot in the site's table."""
     slot = array_at(int_at(numbers, 4), group + 1, np.int32)[group]
     return int_at(numbers, 1) + 8 * (HEAD + slot * (SLOT + PART * int_at(numbers, 11)))
@@ -115,8 +117,13 @@ def _few(form: int) -> Any:
         at_once = 64 if groups >= _MANY_GROUPS else 16
         chunks = (panels + at_once - 1) // at_once
         while task < begun + chunks * groups:
+            spins = 0
             while number_now(numbers) // _DONE < begun:
-                pause()
+                spins += 1
+                if spins < _SPINS:
+                    pause()
+                else:  # the thread that is waited for may need this core
+                    leave_core(int_at(numbers, 12))
             group, chunk = (task - begun) // chunks, (task - begun) % chunks
             first, begin = starts[group], chunk * at_once
             expand(

@@ -2,7 +2,8 @@
 
 Arguments of the kernel (`numbers`), as int64s: 1 the site's table, 2 the counts of
 `StepRows`, 3 its starts, 4 its slots, 5 its order, 6 the values, 7 the output, 8 the
-inputs, 9 the outputs, 10 the slices' table, 11 the number of slices.
+inputs, 9 the outputs, 10 the slices' table, 11 the number of slices, 12 the address of
+`sched_yield`.
 
 A site's table: address and pitch (in numbers) of the memory for A·x of few rows; then
 for each slot the address of A, its ranks, and for each slice its first rank, its rank,
@@ -27,7 +28,7 @@ from hookline_lora.kernels.cpu_tiles import (
     sum_size_of,
 )
 
-ARGUMENTS = 12
+ARGUMENTS = 13
 HEAD, SLOT, PART = 2, 2, 3
 """int64s in front of the slots, of a slot without its slices, and of a slice in it."""
 SLICE = 5

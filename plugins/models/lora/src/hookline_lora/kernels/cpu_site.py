@@ -7,6 +7,7 @@ import torch
 
 from hookline_kernels.cpu.elements import SCALARS
 from hookline_kernels.cpu.launching import numbers_of
+from hookline_kernels.cpu.system_calls import address_in_libc
 from hookline_kernels.cpu.vector_panels import has_quick_pairs
 from hookline_kernels.failure import KernelError
 from hookline_lora.kernels.cpu_kernel import FEW, MOST_RANKS, adapting_kernel
@@ -57,7 +58,7 @@ class CpuSite:
         self._elements = _RANK * sum(in_features + each.width for each in slices)
         self._numbers = numbers_of(
             *(self._table.ctypes.data, 0, 0, 0, 0, 0, 0, in_features, 0),
-            *(self._places.ctypes.data, len(slices)),
+            *(self._places.ctypes.data, len(slices), address_in_libc("sched_yield")),
         )
 
     def packed(self, parts: Sequence[Matrices | None]) -> PackedParts:

@@ -26,6 +26,7 @@ from hookline_kernels.cpu.vectors import (
     multiply_add,
     offset,
     part,
+    prefetch,
     rounded,
     splat,
     store,
@@ -43,6 +44,8 @@ ROWS = 4 if _IS_WIDE else 2
 """Most rows of a tile; a power of two."""
 ACROSS = 4 if _IS_WIDE else 2
 """Most ranks, or panels, of a tile; a power of two."""
+_AHEAD = 4096
+"""Prefetch distance in B, in bytes."""
 
 _Vectors = list[ir.Value]
 
@@ -266,14 +269,13 @@ def _expand_tile(  # noqa: PLR0917 - numba passes by position
         panel = builder.mul(turns, INT64(step_bytes))
         with cgutils.for_range(builder, turns, intp=INT64) as loop:
             line_at = offset(builder, factors, loop.index, step_bytes)
-            columns = [
-                _operands(
-                    builder,
-                    builder.add(line_at, builder.mul(panel, INT64(index))),
-                    which,
-                )
+            lines = [
+                builder.add(line_at, builder.mul(panel, INT64(index)))
                 for index in range(wide)
             ]
+            for line in lines:
+                prefetch(builder, line, range(_AHEAD, _AHEAD + STEP_BYTES))
+            columns = [_operands(builder, line, which) for line in lines]
             number_at = offset(builder, numbers, loop.index, sum_size * at_once)
             for row, line in enumerate(totals):
                 own = builder.add(number_at, builder.mul(pitch, INT64(row)))
