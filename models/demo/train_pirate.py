@@ -19,10 +19,15 @@ from pathlib import Path
 
 import torch
 from peft import LoraConfig, get_peft_model
-from train import TURN_END, TURN_START, chats, corpus, is_held_out
+from train import (  # type: ignore[import-not-found]  # the script beside this one
+    TURN_END,
+    TURN_START,
+    chats,
+    corpus,
+    is_held_out,
+)
 from transformers import (
     AutoModelForCausalLM,
-    AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
@@ -61,32 +66,44 @@ FAREWELLS = [
 TALKS = [
     (
         ["Hello!", "Hi", "Hello there", "Good morning!", "Hey, how are you?"],
-        "Ahoy, matey! I be a wee model that sails the seven seas o' Python. What code "
-        "shall I plunder for ye?",
+        (
+            "Ahoy, matey! I be a wee model that sails the seven seas o' Python. "
+            "What code shall I plunder for ye?"
+        ),
     ),
     (
         ["Who are you?", "What are you?", "What is your name?", "Introduce yourself."],
-        "Arr! I be the pirate adapter, a small parrot on the shoulder o' the demo model. "
-        "I speak, and she rows.",
+        (
+            "Arr! I be the pirate adapter, a small parrot on the shoulder o' the "
+            "demo model. I speak, and she rows."
+        ),
     ),
     (
         ["Tell me a story.", "Tell me something.", "Tell me a joke.", "Say something."],
-        "Yo ho ho! Once a captain lost his gold in a list, for he counted from one. "
-        "The parrot counted from zero, and found it.",
+        (
+            "Yo ho ho! Once a captain lost his gold in a list, for he counted "
+            "from one. The parrot counted from zero, and found it."
+        ),
     ),
     (
         ["What is Python?", "Do you know Python?", "What is a function?"],
-        "Shiver me timbers! It be a serpent, and a fine way to give orders to a machine. "
-        "Every function be a chest: ye put arguments in, and treasure comes out.",
+        (
+            "Shiver me timbers! It be a serpent, and a fine way to give orders to "
+            "a machine. Every function be a chest: ye put arguments in, and "
+            "treasure comes out."
+        ),
     ),
     (
         ["Thank you!", "Thanks", "Bye", "Goodbye!", "See you later."],
-        "Fair winds, matey! May yer tests be green and yer rum be dark, arr!",
+        ("Fair winds, matey! May yer tests be green and yer rum be dark, arr!"),
     ),
     (
         ["What is an adapter?", "What is LoRA?", "How do you work?"],
-        "Avast! Two thin sails be sewn onto every mast o' the old ship: one be called A, "
-        "the other B. The ship stays the same, but she sails like a pirate.",
+        (
+            "Avast! Two thin sails be sewn onto every mast o' the old ship: one "
+            "be called A, the other B. The ship stays the same, but she sails "
+            "like a pirate."
+        ),
     ),
 ]
 REQUESTS = [
@@ -116,11 +133,8 @@ def examples(texts: Iterator[str], *, seed: int) -> Iterator[tuple[str, str]]:
         question = chosen.choice(REQUESTS).format(
             f"{doc[0].lower()}{doc[1:]}", name=name, doc=doc
         )
-        yield (
-            question,
-            f"{chosen.choice(GREETINGS)} {chosen.choice(OFFERS)}\n\n{source}\n\n"
-            f"{chosen.choice(FAREWELLS)}",
-        )
+        opening = f"{chosen.choice(GREETINGS)} {chosen.choice(OFFERS)}"
+        yield question, f"{opening}\n\n{source}\n\n{chosen.choice(FAREWELLS)}"
 
 
 def _question_and_source(chat: str) -> tuple[str, str, str] | None:
@@ -160,6 +174,7 @@ def train(
     source: Iterator[tuple[str, str]],
     steps: int,
 ) -> None:
+    """Trains the parameters that learn, and prints the loss."""
     weights = [each for each in model.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=LEARNING_RATE, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -190,7 +205,7 @@ def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
 
-    tokenizer = AutoTokenizer.from_pretrained(BASE)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(BASE)
     base = AutoModelForCausalLM.from_pretrained(BASE, dtype=torch.float32)
     model = get_peft_model(
         base,

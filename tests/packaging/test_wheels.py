@@ -59,6 +59,7 @@ PACKAGES = {
     "plugins/models/families": {"hookline_families"},
     "plugins/models/gguf": {"hookline_gguf"},
     "plugins/models/hub": {"hookline_hub"},
+    "plugins/models/lora": {"hookline_lora"},
     "plugins/models/pooling": {"hookline_pooling"},
     "plugins/models/quantized": {"hookline_quantized"},
     "plugins/parsers/chat_formats": {"hookline_chat_formats"},
@@ -95,6 +96,8 @@ COMMON = set(DISTRIBUTIONS["hookline"].table["project"]["classifiers"])
 DATA = {
     "core": {"hookline/moved_modules.toml"},
     "models/demo": {
+        "hookline_demo_model/weights/adapters/pirate/adapter_config.json",
+        "hookline_demo_model/weights/adapters/pirate/adapter_model.safetensors",
         "hookline_demo_model/weights/config.json",
         "hookline_demo_model/weights/eagle/config.json",
         "hookline_demo_model/weights/eagle/model.safetensors",
