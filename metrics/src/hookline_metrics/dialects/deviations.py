@@ -98,9 +98,9 @@ DEVIATIONS: Mapping[str, str] = {
     "cache; version 0 counts the blocks of its swap space",
     "vllm:avg_prompt_throughput_toks_per_s": _LOG_INTERVAL,
     "vllm:avg_generation_throughput_toks_per_s": _LOG_INTERVAL,
-    "vllm:lora_requests_info": "with the label model_name; vLLM has it only with "
-    "--enable-lora, a series for each combination of adapters, and shows the wall "
-    "clock's time",
+    "vllm:lora_requests_info": "with the label model_name; one series, of all engines, "
+    "where vLLM leaves one for each combination of adapters and lists any adapter with "
+    "requests as running and waiting; commas in names are %2C",
     "vllm:num_requests_swapped": "version 0 counts requests whose KV is in its swap "
     "space",
     "http_requests": _PROBES,

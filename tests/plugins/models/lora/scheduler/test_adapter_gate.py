@@ -6,13 +6,13 @@ from hookline.finish_cause import Failed, Rejected
 from hookline.request import FinishReason
 from hookline_lora.config import AdapterSource, LoraConfig
 from hookline_lora.messages import (
-    AdapterLevel,
     CommitAdapter,
     ListAdapters,
     PrepareAdapter,
     UnloadAdapter,
     UnloadMode,
 )
+from hookline_metrics.adapters import AdapterLevel
 from hookline_testing.adapter_engine import AdapterEngine
 
 
