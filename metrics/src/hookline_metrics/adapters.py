@@ -7,6 +7,7 @@ from typing import Self
 
 import msgspec
 
+from hookline.clock import NANOSECONDS
 from hookline.frozen import EMPTY
 from hookline.sections import Section
 from hookline.stats.scheduler_stats import SchedulerStats
@@ -128,6 +129,11 @@ class AdapterWait(msgspec.Struct, frozen=True, array_like=True, gc=False):
     loading_seconds: float = 0.0
     holder: str = ""
 
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return (self.ended_at - self.began_at) / NANOSECONDS
+
 
 class AdapterLoad(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An adapter that was read into main memory, or could not be.
@@ -155,11 +161,13 @@ class AdapterUsage(msgspec.Struct, frozen=True, array_like=True, gc=False):
         adapter: Name of its adapter.
         kv_block_seconds: Blocks of the KV cache times seconds, since its last
             admission; its blocks are taken to have grown evenly.
+        digest: Digest of its adapter.
     """
 
     request_id: int
     adapter: str
     kv_block_seconds: float
+    digest: str = ""
 
 
 class AdapterResidence(msgspec.Struct, frozen=True, array_like=True, gc=False):

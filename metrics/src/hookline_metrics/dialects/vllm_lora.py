@@ -7,6 +7,7 @@ that were loaded, so that they need no replacement, and there is one series at a
 from collections.abc import Iterable, Mapping
 
 from hookline_metrics.adapters import ServedAdapters
+from hookline_metrics.families.adapter import MOST_CHARACTERS
 from hookline_metrics.metric import (
     Alias,
     Feature,
@@ -18,12 +19,10 @@ from hookline_metrics.metric import (
 )
 from hookline_metrics.readings import Reading
 
-_MOST_CHARACTERS = 256
-
 
 def _listed(names: Iterable[str]) -> str:
     """Joins names; a comma in one of them must not make it two."""
-    return ",".join(name[:_MOST_CHARACTERS].replace(",", "%2C") for name in names)
+    return ",".join(name[:MOST_CHARACTERS].replace(",", "%2C") for name in names)
 
 
 def _requests(adapters: ServedAdapters) -> Iterable[Point]:

@@ -5,7 +5,6 @@ All are read when a request or a wait ends, or from a state: none costs time per
 
 from collections.abc import Iterable
 
-from hookline.clock import NANOSECONDS
 from hookline.config.readers import OBJECTIVES
 from hookline.request import FinishReason
 from hookline.stats.finished_request import FinishedRequest
@@ -23,12 +22,14 @@ from hookline_metrics.readings import Reading, StateReading
 from hookline_metrics.slo import misses_of
 
 ADAPTER = Label("adapter")
+MOST_CHARACTERS = 256
+"""Maximum length of an adapter's name in labels."""
 _LOADING, _NO_SLOT = "loading", "no_slot"
 
 
 def label_of(name: str) -> str:
-    """Returns an adapter's label value; one whose name is taken is no exception."""
-    return OTHER if name in ("", NONE) else name
+    """Returns an adapter's label value: neither that of the base model, nor endless."""
+    return OTHER if name in ("", NONE) else name[:MOST_CHARACTERS]
 
 
 def _owner(request: FinishedRequest) -> str:
@@ -55,10 +56,9 @@ def _misses(request: FinishedRequest) -> Iterable[Point]:
 
 
 def _wait(wait: AdapterWait) -> Iterable[Point]:
-    whole = (wait.ended_at - wait.began_at) / NANOSECONDS
     parts = {
         _LOADING: wait.loading_seconds,
-        _NO_SLOT: max(0.0, whole - wait.loading_seconds),
+        _NO_SLOT: max(0.0, wait.seconds - wait.loading_seconds),
     }
     name = label_of(wait.adapter)
     return [((name, reason), took, 1) for reason, took in parts.items() if took]

@@ -38,7 +38,11 @@ class ServedEngine:
             scheduler=SchedulerConfig(max_num_seqs=max_num_seqs),
             cache=CacheConfig(block_size=4, num_kv_blocks=num_kv_blocks),
         )
-        self.core, self.clock, self.files = adapters.core, adapters.clock, adapters.files
+        self.core, self.clock, self.files = (
+            adapters.core,
+            adapters.clock,
+            adapters.files,
+        )
         self.engine = ObservedEngine(self.core, self.clock)
         metrics = MetricsConfig(
             dialects=("hookline", "vllm", "sglang"),
@@ -251,8 +255,9 @@ def test_residency_is_told_at_the_start_and_follows() -> None:
 
     served.run()
     before = served.series("vllm:lora_adapter_loaded")
-    counts = served.series("vllm:num_gpu_loaded_lora_adapters"), served.series(
-        "vllm:num_cpu_loaded_lora_adapters"
+    counts = (
+        served.series("vllm:num_gpu_loaded_lora_adapters"),
+        served.series("vllm:num_cpu_loaded_lora_adapters"),
     )
     served.submit("c")
     served.run()

@@ -94,7 +94,8 @@ class Account:
         since, first = begun
         mean = (first + len(request.block_ids)) / 2
         used = mean * (now - since) / NANOSECONDS
-        usage = AdapterUsage(request.request_id, name_of(request), used)
+        digest = request.inner.adapter or ""
+        usage = AdapterUsage(request.request_id, name_of(request), used, digest)
         self._news.usages.append(usage)
 
     # -- what there is -----------------------------------------------------------
