@@ -120,6 +120,8 @@ class AdapterWait(msgspec.Struct, frozen=True, array_like=True, gc=False):
         loading_seconds: Seconds of it during which the weights were being read.
         holder: Name of an adapter for whose slot it waited the rest of the time; empty
             if that is not known, or there was no rest.
+        loading_from: When that reading began, or the wait if that was later; monotonic
+            ns, None without any.
     """
 
     request_id: int
@@ -128,6 +130,7 @@ class AdapterWait(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ended_at: int
     loading_seconds: float = 0.0
     holder: str = ""
+    loading_from: int | None = None
 
     @property
     def seconds(self) -> float:

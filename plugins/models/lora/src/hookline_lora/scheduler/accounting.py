@@ -66,6 +66,7 @@ class Account:
                 now,
                 loading / NANOSECONDS,
                 weights.last_holder if has_rest else "",
+                max(weights.load_started_at or 0, wait.since) if loading else None,
             )
             self._news.waits.append(told)
 
