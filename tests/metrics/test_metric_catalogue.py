@@ -71,7 +71,9 @@ VLLM_FAMILIES = {
     "vllm:num_preemptions_total",
     "vllm:num_requests_kv_fetch_by_stage",
     "vllm:engine_sleep_state",
-    "vllm:lora_requests_info",
+    *("vllm:lora_adapter_load_seconds", "vllm:lora_adapter_loaded"),
+    *("vllm:lora_requests_info", "vllm:max_gpu_lora_adapters"),
+    *("vllm:num_cpu_loaded_lora_adapters", "vllm:num_gpu_loaded_lora_adapters"),
     "vllm:num_requests_running",
     "vllm:num_requests_waiting",
     "vllm:num_requests_waiting_by_reason",
@@ -137,6 +139,8 @@ SGLANG_FAMILIES = {
     *("sglang:spec_verify_calls_total", "sglang:time_per_output_token_seconds"),
     *("sglang:inter_token_latency_seconds", "sglang:kv_available_tokens"),
     *("sglang:kv_evictable_tokens", "sglang:kv_used_tokens"),
+    *("sglang:lora_pool_slots_total", "sglang:lora_pool_slots_used"),
+    "sglang:lora_pool_utilization",
     *("sglang:max_total_num_tokens", "sglang:num_aborted_requests_total"),
     *("sglang:num_grammar_total", "sglang:num_grammar_cache_hit_total"),
     "sglang:num_grammar_timeout_total",
@@ -180,8 +184,11 @@ UNIT_ELSEWHERE = {
 }
 """Own names without their unit, and why."""
 
-MOST_FAMILIES = {"hookline": 240, "vllm": 90, "sglang": 75}
-"""By dialect, as shown by default; another one needs a reason, and a higher limit."""
+MOST_FAMILIES = {"hookline": 260, "vllm": 92, "sglang": 78}
+"""By dialect; another one needs a reason, and a higher limit.
+
+Those of adapters are shown only by servers that have some.
+"""
 MOST_SERIES = 460
 """Of one engine at its start, under the names shown by default; a histogram is one."""
 

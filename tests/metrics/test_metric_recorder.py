@@ -50,6 +50,18 @@ from hookline.stats.step_work import (
 from hookline.step import ModelCost
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_metrics import CATALOGUE, HistogramValue, Recorder
+from hookline_metrics.adapters import (
+    LORA,
+    AdapterCounts,
+    AdapterLevel,
+    AdapterLoad,
+    AdapterResidence,
+    AdapterUsage,
+    AdapterWait,
+    LoraNews,
+    LoraStats,
+    LoraTotals,
+)
 from hookline_metrics.config import MetricsConfig
 from hookline_metrics.connector_events import (
     ConnectorLookup,
@@ -108,6 +120,7 @@ from hookline_testing.table_walk import for_each_row
 
 EVERYTHING = EngineConfig(
     cache=CacheConfig(residency_sample=0.5),
+    extensions={LORA: {}},
     observers=ObserverConfig(detailed_traces=(DetailedTrace.ALL,)),
     sections={"metrics": MetricsConfig(dialects=("hookline",), max_tenants=2)},
 )
@@ -143,7 +156,9 @@ ABORTED = dataclasses.replace(
 
 JUDGED = dataclasses.replace(
     FINISHED,
-    facts=RequestFacts(tenant="acme", slo=Slo(ttft=1.0)),
+    facts=RequestFacts(tenant="acme", lora="legal", slo=Slo(ttft=1.0)),
+    draft_tokens=7,
+    accepted_tokens=4,
     forward_seconds=3.0,
     execute_seconds=4.0,
     corrupted_by=Origin.MODEL,
@@ -157,7 +172,7 @@ REJECTED = dataclasses.replace(
 
 LIMITED = dataclasses.replace(
     REJECTED,
-    facts=RequestFacts(tenant="acme"),
+    facts=RequestFacts(tenant="acme", lora="anything"),
     cause=Rejected("rate_limit_exceeded", "", limit="tokens_per_minute"),
 )
 
@@ -392,10 +407,25 @@ BUSY = SchedulerStats(
             tier_hits={"cpu": 1},
             external_cache=PrefixCacheCounts(1, 20, 1),
         ),
+        LORA: LoraStats(
+            known=6,
+            slots=4,
+            slots_used=2,
+            in_memory=3,
+            memory_bytes=512,
+            totals=LoraTotals(
+                loads=7, load_failures=2, slot_evictions=3, memory_evictions=1
+            ),
+            adapters={
+                "legal": AdapterCounts(running=1, queued=1, loading=2, no_slot=1),
+                "none": AdapterCounts(loading=1),
+            },
+            others=AdapterCounts(loading=1),
+        ),
     },
     running=2,
     waiting=3,
-    held={"grammar": 4, "remote_kv": 5},
+    held={"grammar": 4, "remote_kv": 5, "adapter": 6},
     kv_blocks=40,
     kv_blocks_used=10,
     kv_blocks_cached=6,
@@ -458,6 +488,22 @@ FIRST_STEP = IterationStats(
                 TierMove("cpu", "in", 12_000, 4 * MILLISECOND),
             ),
         ),
+        LORA: LoraNews(
+            waits=[
+                AdapterWait(1, "legal", 0, 2000 * MILLISECOND, 1.5, "sql"),
+                AdapterWait(2, "legal", 0, 250 * MILLISECOND, 0.25),
+            ],
+            loads=[
+                AdapterLoad("legal", "ab", 1.5, 512),
+                AdapterLoad("sql", "cd", error="gone"),
+            ],
+            usages=[AdapterUsage(1, "legal", 12.5), AdapterUsage(3, "legal", 2.0)],
+            residency={
+                "legal": AdapterResidence(AdapterLevel.SLOT, is_pinned=True, rank=16),
+                "sql": AdapterResidence(AdapterLevel.MEMORY, is_pinned=False, rank=8),
+                "old": AdapterResidence(AdapterLevel.DISK, is_pinned=False, rank=8),
+            },
+        ),
     },
 )
 
@@ -480,6 +526,7 @@ LANE = LaneStats(
 )
 
 TOLD_AT_FIRST = {
+    "hookline_adapter_requests",
     "hookline_label_values_folded",
     "hookline_kv_transfer_failures",
     "hookline_requests_rejected",
@@ -504,6 +551,7 @@ EXPECTED: dict[str, Numbers] = {
         ("capacity",): 3,
         ("grammar",): 4,
         ("remote_kv",): 5,
+        ("adapter",): 6,
     },
     "hookline_oldest_waiting_age_seconds": {(): 0.516},
     "hookline_oldest_running_age_seconds": {(): 0.518},
@@ -749,6 +797,50 @@ EXPECTED: dict[str, Numbers] = {
         ("acme",): ({10: 1}, 6),
         ("none",): ({0.8: 1}, 0.75),
     },
+    "hookline_adapter_requests": {
+        ("legal", "running"): 1,
+        ("legal", "queued"): 1,
+        ("legal", "loading"): 2,
+        ("legal", "no_slot"): 1,
+        ("other", "loading"): 3,
+        ("none", "running"): 1,
+        ("none", "queued"): 11,
+    },
+    "hookline_adapter_requests_finished": {
+        ("legal", "stop"): 1,
+        ("none", "abort"): 1,
+        ("none", "rejected"): 1,
+        ("other", "rejected"): 1,
+    },
+    "hookline_adapter_prompt_tokens": {("legal",): 12, ("none",): 20},
+    "hookline_adapter_cached_tokens": {("legal",): 5, ("none",): 0},
+    "hookline_adapter_generation_tokens": {("legal",): 5, ("none",): 0},
+    "hookline_adapter_draft_tokens": {
+        ("legal", "accepted"): 4,
+        ("legal", "rejected"): 3,
+    },
+    "hookline_adapter_time_to_first_token_seconds": {("legal",): ({1.5: 1}, 1.5)},
+    "hookline_adapter_time_per_output_token_seconds": {("legal",): ({1: 1}, 1)},
+    "hookline_adapter_queue_seconds": {
+        ("legal",): ({0.5: 1}, 0.5),
+        ("none",): ({0.3: 1}, 0.25),
+    },
+    "hookline_adapter_wait_seconds": {
+        ("legal", "loading"): ({0.3: 1, 1.5: 1}, 1.75),
+        ("legal", "no_slot"): ({0.5: 1}, 0.5),
+    },
+    "hookline_adapter_slo_misses": {("legal", "ttft"): 1},
+    "hookline_adapter_kv_block_seconds": {("legal",): 14.5},
+    "hookline_adapter_loaded": {
+        ("legal", "gpu", "true", "16"): 1,
+        ("sql", "cpu", "false", "8"): 1,
+    },
+    "hookline_adapters": {("gpu",): 2, ("cpu",): 1, ("disk",): 3},
+    "hookline_adapter_slots": {(): 4},
+    "hookline_adapter_memory_bytes": {(): 512},
+    "hookline_adapter_load_seconds": {(): ({1.5: 1}, 1.5)},
+    "hookline_adapter_loads": {("loaded",): 7, ("failed",): 2},
+    "hookline_adapter_evictions": {("gpu",): 3, ("cpu",): 1},
     "hookline_event_loop_lag_seconds": {(): 0.25},
     "hookline_event_loop_stalls": {(): 2},
     "hookline_memory_headroom_bytes": {(): 4096},
@@ -855,7 +947,7 @@ EXPECTED: dict[str, Numbers] = {
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
             *("executor", "isa", "version", "config_hash", "phase"),
             *("tensor_parallel_size", "pipeline_parallel_size", "rank"),
-            *("code", "field", "kind", "tenant", "route", "method"),
+            *("code", "field", "kind", "tenant", "route", "method", "adapter"),
             *("logger", "label", "parser", "position", "reason", "tier"),
             *("blocks", "block_bytes", "capacity_tokens", "host", "role", "engine"),
         )

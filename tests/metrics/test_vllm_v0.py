@@ -1,7 +1,5 @@
 """Numbers under the names that vLLM's version 0 had."""
 
-import dataclasses
-
 import msgspec
 import pytest
 
@@ -15,7 +13,7 @@ from hookline_metrics import Family, Recorder
 from hookline_metrics.config import MetricsConfig
 from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.transfer_stats import TierStats, TransferStats
-from hookline_testing.payloads import FACTS, RECORD, make_started, make_state, make_step
+from hookline_testing.payloads import RECORD, make_started, make_state, make_step
 
 
 @pytest.fixture
@@ -99,19 +97,3 @@ def test_throughputs_are_of_the_last_ten_seconds(recorder: Recorder) -> None:
 
     assert found == [pytest.approx(20, rel=0.11), pytest.approx(3, rel=0.11)]
     assert [value(recorder, name) for name in names] == [0, 0]
-
-
-def test_lora_adapters_are_told_once_for_all_engines(recorder: Recorder) -> None:
-    """There are none: one series without the engines' labels, which never changes."""
-    other = dataclasses.replace(FACTS, engine_index=1)
-    recorder.engine_started(make_started(other))
-
-    told = family(recorder, "lora_requests_info")
-
-    assert told.label_names == (
-        *("model_name", "max_lora", "waiting_lora_adapters", "running_lora_adapters"),
-    )
-    assert [(sample.labels, sample.value) for sample in told.samples] == [
-        (("tiny", "0", "", ""), 0)
-    ]
-    assert "LoRA adapters are not supported" in told.help

@@ -3,6 +3,8 @@
 import dataclasses
 
 from hookline_metrics.dialects import ONLY_THERE, names_of
+from hookline_metrics.families.adapter import ADAPTER_METRICS
+from hookline_metrics.families.adapter_residency import ADAPTER_RESIDENCY_METRICS
 from hookline_metrics.families.api_keys import API_KEY_METRICS
 from hookline_metrics.families.bodies import BODY_METRICS
 from hookline_metrics.families.cache_sources import CACHE_SOURCE_METRICS
@@ -58,6 +60,8 @@ _OWN: tuple[Metric, ...] = (
     *REQUEST_METRICS,
     *SLO_METRICS,
     *TENANT_METRICS,
+    *ADAPTER_METRICS,
+    *ADAPTER_RESIDENCY_METRICS,
     *HTTP_METRICS,
     *CONNECTION_METRICS,
     *LOG_METRICS,

@@ -11,6 +11,9 @@ from hookline.config.sections import ConfigSection
 MOST_TENANTS = 100
 """Limit of `--max-tenants`: each tenant adds about fifty series to a page."""
 
+MOST_ADAPTER_LABELS = 200
+"""Limit of `--max-adapter-labels`: each adapter adds about a hundred series."""
+
 
 def read_buckets(text: str) -> dict[str, list[float]]:
     """Reads bounds by name: `{"time_to_first_token": [0.1, 1]}`.
@@ -105,6 +108,15 @@ class MetricsConfig(ConfigSection):
         metavar="COUNT",
         minimum=0,
         maximum=MOST_TENANTS,
+    )
+    max_adapter_labels: int = option(
+        "Maximum number of adapters with their own label value in metrics, not "
+        "counting `other` and `none`, which is the base model.",
+        default=50,
+        group="adapters",
+        metavar="COUNT",
+        minimum=1,
+        maximum=MOST_ADAPTER_LABELS,
     )
 
     def __post_init__(self) -> None:

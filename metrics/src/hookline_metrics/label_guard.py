@@ -101,4 +101,6 @@ class LabelGuards:
     def _make(self, label: Label, cap: int) -> LabelGuard:
         if label.name == "tenant":
             return LabelGuard(self._config.max_tenants, self._config.tenants)
+        if label.name == "adapter":
+            return LabelGuard(self._config.max_adapter_labels)
         return LabelGuard(cap, known=label.known)

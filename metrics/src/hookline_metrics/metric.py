@@ -53,6 +53,7 @@ class Feature(StrEnum):
     MODEL_TIMES = "collect-detailed-traces model"
     WORKER_TIMES = "collect-detailed-traces worker"
     TENANTS = "max-tenants"
+    ADAPTERS = "enable-lora"
 
     @property
     def note(self) -> str:

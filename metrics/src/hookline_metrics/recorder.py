@@ -23,9 +23,9 @@ from hookline.payloads import (
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline_metrics.accumulators import TraceAt
+from hookline_metrics.adapters import ServedAdapters
 from hookline_metrics.config import MetricsConfig
 from hookline_metrics.front_end_parts import EngineHealth
-from hookline_metrics.grammars import GRAMMAR_NEWS
 from hookline_metrics.kept_sums import (
     KeptEngine,
     KeptRecorder,
@@ -36,6 +36,7 @@ from hookline_metrics.kept_sums import (
 from hookline_metrics.label_guard import LabelGuards
 from hookline_metrics.live import LiveEngine
 from hookline_metrics.metric import Labels, Scope
+from hookline_metrics.news import news_of
 from hookline_metrics.readings import (
     FoldedValues,
     HttpLoad,
@@ -45,7 +46,6 @@ from hookline_metrics.readings import (
 from hookline_metrics.selection import Selection
 from hookline_metrics.snapshot import Family, FamilyBuilder, merged
 from hookline_metrics.sums import Sums, TrackedMetric
-from hookline_metrics.transfer_stats import TRANSFER_NEWS
 from hookline_registry import LaneStats
 
 
@@ -262,6 +262,8 @@ class Recorder:
             if not engine.has_left:
                 engine.sums.feed(engine.live.state_at(now))
                 engine.sums.feed(engine.live.reading(now))
+        states = [each.live.state.stats for each in self._engines.values()]
+        self._front_end.feed(ServedAdapters.of(states, round(self._wall_seconds())))
         self._front_end.feed(FoldedValues(self._guards.folded))
 
     def _judge(self, health: EngineHealth) -> None:
@@ -277,12 +279,9 @@ class Recorder:
         sums.feed(iteration)
         for part in chain(iteration.finished_groups, iteration.evictions):
             sums.feed(part)
-        if iteration.sections and (ended := GRAMMAR_NEWS.read(iteration.sections)):
-            for compiling in ended.compilings:
-                sums.feed(compiling)
-        if iteration.sections and (news := TRANSFER_NEWS.read(iteration.sections)):
-            for part in chain(news.loads, news.events):
-                sums.feed(part)
+        if iteration.sections:
+            for news in news_of(iteration.sections):
+                sums.feed(news)
         for begun in iteration.first_scheduled:
             sums.feed(begun, self._trace_at(begun))
         for first in iteration.first_tokens:

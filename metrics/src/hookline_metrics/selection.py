@@ -9,6 +9,7 @@ from math import isfinite
 
 from hookline.config import DetailedTrace, EngineConfig
 from hookline.exceptions import ConfigError
+from hookline_metrics.adapters import LORA
 from hookline_metrics.buckets import BucketFamily, bounds_of
 from hookline_metrics.catalogue import CATALOGUE, DIALECTS
 from hookline_metrics.config import MetricsConfig
@@ -127,6 +128,7 @@ def _features(config: EngineConfig) -> frozenset[Feature]:
         Feature.MODEL_TIMES: observers.details(DetailedTrace.MODEL),
         Feature.WORKER_TIMES: observers.details(DetailedTrace.WORKER),
         Feature.TENANTS: MetricsConfig.of(config).max_tenants > 0,
+        Feature.ADAPTERS: LORA in config.extensions,
     }
     return frozenset(feature for feature, is_on in present.items() if is_on)
 

@@ -131,9 +131,14 @@ def _reader(value: Value) -> Read:
 
 def _guarded(metric: Metric, guards: LabelGuards) -> Read:
     """Reads the metric, with bounded values of its open labels."""
-    read = _reader(metric.value)
+    read = _folding(metric, guards)
     if metric.is_fleeting:  # an iterator is true, so that no points are recorded, too
         return lambda part: iter(read(part))
+    return read
+
+
+def _folding(metric: Metric, guards: LabelGuards) -> Read:
+    read = _reader(metric.value)
     found: Mapping[int, LabelGuard] = {
         index: guard
         for index, label in enumerate(metric.labels)

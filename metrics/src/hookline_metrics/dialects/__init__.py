@@ -9,6 +9,7 @@ from hookline_metrics.dialects import (
     vllm,
     vllm_cache_config,
     vllm_hidden,
+    vllm_lora,
     vllm_offload,
     vllm_v0,
 )
@@ -23,6 +24,7 @@ ONLY_THERE: tuple[Metric, ...] = (
     *vllm_hidden.ONLY_THERE,
     *vllm_v0.ONLY_THERE,
     *vllm_offload.ONLY_THERE,
+    *vllm_lora.ONLY_THERE,
     *sglang.ONLY_THERE,
 )
 """Metrics that only exist in another engine's dialect."""
@@ -44,6 +46,7 @@ def names_of(metric_name: str) -> Names:
             *vllm_hidden.NAMES.get(metric_name, ()),
             *vllm_v0.NAMES.get(metric_name, ()),
             *vllm_offload.NAMES.get(metric_name, ()),
+            *vllm_lora.NAMES.get(metric_name, ()),
         ),
     }
     return {

@@ -46,6 +46,7 @@ _NO_RELEASE = (
     "with the label model_name; of LLM.sleep and LLM.wake_up as well, and there is no "
     "operation release_kv_cache_memory"
 )
+_PROPOSED = "proposed for vLLM by #54830, and not in this version of it"
 _PROBES = "with the label model_name, and without probes under /live and /ready"
 
 DEVIATIONS: Mapping[str, str] = {
@@ -98,9 +99,17 @@ DEVIATIONS: Mapping[str, str] = {
     "cache; version 0 counts the blocks of its swap space",
     "vllm:avg_prompt_throughput_toks_per_s": _LOG_INTERVAL,
     "vllm:avg_generation_throughput_toks_per_s": _LOG_INTERVAL,
-    "vllm:lora_requests_info": "with the label model_name; vLLM has it only with "
-    "--enable-lora, a series for each combination of adapters, and shows the wall "
-    "clock's time",
+    "vllm:lora_requests_info": "with the label model_name; one series, of all engines, "
+    "where vLLM leaves one for each combination of adapters and lists any adapter with "
+    "requests as running and waiting; commas in names are %2C",
+    **dict.fromkeys(
+        (
+            *("vllm:lora_adapter_load_seconds", "vllm:lora_adapter_loaded"),
+            *("vllm:max_gpu_lora_adapters", "vllm:num_cpu_loaded_lora_adapters"),
+            "vllm:num_gpu_loaded_lora_adapters",
+        ),
+        _PROPOSED,
+    ),
     "vllm:num_requests_swapped": "version 0 counts requests whose KV is in its swap "
     "space",
     "http_requests": _PROBES,

@@ -20,19 +20,21 @@ HELP: Mapping[str, str] = {
     "vllm:engine_sleep_state": "1 for the engine's current state, 0 for the others: "
     "awake, asleep without the KV cache's memory (weights_offloaded), or asleep "
     "without the weights as well (discard_all).",
-    "vllm:lora_requests_info": "LoRA adapters of running and of waiting requests, as "
-    "labels; the value is the time of their last change. The labels are empty and the "
-    "value is always 0: LoRA adapters are not supported.",
+    "vllm:num_gpu_loaded_lora_adapters": "LoRA adapters in slots of steps.",
+    "vllm:num_cpu_loaded_lora_adapters": "LoRA adapters in main memory, those in slots "
+    "included.",
+    "sglang:lora_pool_slots_used": "Slots of steps with a LoRA adapter.",
     "vllm:sleep_mode_operation_duration_seconds": "Time from a call of sleep or "
     "wake_up (wake) to the last engine's reply; those that were refused or took too "
     "long are included.",
     "vllm:sleep_mode_operations_in_flight": "Calls of sleep and wake_up (wake) whose "
     "engines have not replied yet.",
     "vllm:num_requests_waiting": "Waiting requests: for capacity in the batch or the "
-    "KV cache (preempted requests included), for a grammar, or for a KV transfer.",
+    "KV cache (preempted requests included), for a grammar, a KV transfer or an "
+    "adapter.",
     "vllm:num_requests_waiting_by_reason": "Waiting requests by reason: capacity in "
-    "the batch or the KV cache, preempted requests included (capacity), or a grammar "
-    "or KV transfer that is not ready (deferred).",
+    "the batch or the KV cache, preempted requests included (capacity), or a grammar, "
+    "KV transfer or adapter that is not ready (deferred).",
     "vllm:prompt_tokens": "Prompt tokens, cached tokens included; counted at the "
     "request's first token.",
     "vllm:prompt_tokens_by_source": "Prompt tokens by the source of their KV: computed "

@@ -34,6 +34,7 @@ NAMES: Names = _joined(
 )
 
 ONLY_THERE: tuple[Metric, ...] = (
+    *sglang_scheduler.ONLY_THERE,
     *sglang_requests.ONLY_THERE,
     *sglang_hicache.ONLY_THERE,
     *sglang_storage.ONLY_THERE,

@@ -8,9 +8,6 @@ _BY_REASON: Mapping[str, tuple[str, ...]] = {
         "grammar_tree_traversal_time_avg",
         *("grammar_tree_traversal_time_max", "num_grammar_aborted_total"),
     ),
-    "LoRA adapters are not supported": (
-        *("lora_pool_slots_total", "lora_pool_slots_used", "lora_pool_utilization"),
-    ),
     "there is no multimodal input": (
         *("encoder_cache_entries", "encoder_cache_evictions_total"),
         *("encoder_cache_hit_files_total", "encoder_cache_hit_tokens_total"),

@@ -2,6 +2,9 @@
 
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.dialects.sglang_labels import Names, scheduler, tokenizer
+from hookline_metrics.families.adapter_residency import of_adapters
+from hookline_metrics.metric import Feature, Kind, Metric
+from hookline_metrics.readings import one
 
 NAMES: Names = {
     "hookline_requests_running": (scheduler("num_running_reqs"),),
@@ -68,5 +71,22 @@ NAMES: Names = {
             drop=frozenset({"reason"}),
         ),
     ),
+    "hookline_adapters": (scheduler("lora_pool_slots_used", only={"level": "gpu"}),),
+    "hookline_adapter_slots": (scheduler("lora_pool_slots_total"),),
+    "sglang_lora_utilization": (scheduler("lora_pool_utilization"),),
     "hookline_startup_seconds": (tokenizer("startup_time_seconds"),),
 }
+
+ONLY_THERE: tuple[Metric, ...] = (
+    Metric(
+        name="sglang_lora_utilization",
+        kind=Kind.GAUGE,
+        unit="ratio",
+        help="Fraction of the slots for adapters that have one, 0 to 1.",
+        is_own=False,
+        feature=Feature.ADAPTERS,
+        value=of_adapters(
+            lambda stats: one(stats.slots_used / stats.slots if stats.slots else 0.0)
+        ),
+    ),
+)

@@ -78,6 +78,7 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
                     "capacity": "capacity",
                     "grammar": "deferred",
                     "remote_kv": "deferred",
+                    "adapter": "deferred",
                 }
             },
         ),
@@ -199,6 +200,23 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_spec_decode_num_accepted_tokens_per_pos": _named(
         "spec_decode_num_accepted_tokens_per_pos"
     ),
+    "hookline_adapter_loaded": (
+        Alias(name="vllm:lora_adapter_loaded", rename={"adapter": "adapter_name"}),
+    ),
+    "hookline_adapters": (
+        Alias(
+            name="vllm:num_gpu_loaded_lora_adapters",
+            values={"level": {"gpu": ""}},
+            drop=frozenset({"level"}),
+        ),
+        Alias(
+            name="vllm:num_cpu_loaded_lora_adapters",
+            values={"level": {"gpu": "", "cpu": ""}},
+            drop=frozenset({"level"}),
+        ),
+    ),
+    "hookline_adapter_slots": _named("max_gpu_lora_adapters"),
+    "hookline_adapter_load_seconds": _named("lora_adapter_load_seconds"),
     "hookline_request_model_forward_seconds": _milliseconds(
         "model_forward_time_milliseconds"
     ),

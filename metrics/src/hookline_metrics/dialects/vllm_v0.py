@@ -1,7 +1,7 @@
 """Metric names of vLLM's version 0 that version 1 dropped without another name.
 
-Hidden by default like all deprecated names, but for that of LoRA adapters, which vLLM
-still has. `--show-hidden-metrics-for-version 0.0` shows them.
+Hidden by default like all deprecated names; `--show-hidden-metrics-for-version 0.0`
+shows them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,6 @@ _HOST_TIER = "cpu"
 
 _NO_TIER = TierStats()
 
-_NO_LORA = "LoRA adapters are not supported"
 _NO_SWAP = "preempted requests are recomputed, never swapped out"
 
 
@@ -59,18 +58,6 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     ),
     "hookline_generation_tokens_per_second": _old(
         "avg_generation_throughput_toks_per_s", "vllm:generation_tokens_total"
-    ),
-    "vllm_lora_requests": (
-        Alias(
-            name="vllm:lora_requests_info",
-            drop=frozenset({"engine"}),
-            add={
-                "max_lora": "0",
-                "waiting_lora_adapters": "",
-                "running_lora_adapters": "",
-            },
-            zero=_NO_LORA,
-        ),
     ),
 }
 
@@ -152,13 +139,5 @@ ONLY_THERE: tuple[Metric, ...] = (
         is_own=False,
         value=Reading(LiveReading, lambda live: one(live.prompt_rate)),
         needs=(),
-    ),
-    Metric(
-        name="vllm_lora_requests",
-        kind=Kind.GAUGE,
-        unit="1",
-        help=f"Always 0: {_NO_LORA}.",
-        is_own=False,
-        value=ALWAYS_ZERO,
     ),
 )

@@ -6,6 +6,7 @@ from hookline.clock import NANOSECONDS
 from hookline.payloads import EngineFacts
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.tells import Tells
+from hookline_metrics.adapters import ADAPTER_GATE
 from hookline_metrics.metric import (
     Kind,
     Label,
@@ -58,6 +59,7 @@ def _waiting(stats: SchedulerStats) -> Iterable[Point]:
             "capacity": stats.waiting,
             "grammar": stats.held.get("grammar", 0),
             "remote_kv": stats.held.get("remote_kv", 0),
+            ADAPTER_GATE: stats.held.get(ADAPTER_GATE, 0),
         }
     )
 
@@ -173,8 +175,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         kind=Kind.GAUGE,
         unit="requests",
         help="Waiting requests by what they wait for: capacity in the batch or the KV "
-        "cache (preempted requests included), a grammar, or a KV transfer.",
-        labels=(Label("reason", ("capacity", "grammar", "remote_kv")),),
+        "cache (preempted requests included), a grammar, a KV transfer, or an adapter.",
+        labels=(Label("reason", ("capacity", "grammar", "remote_kv", ADAPTER_GATE)),),
         value=Reading(StateReading, lambda state: _waiting(state.stats)),
         needs=(Tells.LOAD,),
     ),

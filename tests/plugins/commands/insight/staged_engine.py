@@ -17,11 +17,16 @@ from hookline.engine.worker.executor import DeferredStep, Executor, StartedStep
 from hookline.request import GenerateRequest, RequestFacts, Slo
 from hookline.step import StepPlan, StepResult
 from hookline_insight import Explainer
+from hookline_lora.adapter import AdapterUse
+from hookline_lora.config import LoraConfig
+from hookline_lora.scheduler.side import LoraScheduler
+from hookline_metrics.adapters import LORA
 from hookline_recording import read_recording
 from hookline_recording.config import RecordingConfig
 from hookline_recording.folder import save
 from hookline_recording.taps import flight_recorder
 from hookline_simulated.config import SimulationConfig
+from hookline_testing.adapter_engine import AdapterFiles, AdapterWorker
 from hookline_testing.simulation import engine_request, simulated_core
 from hookline_testing.wrapped_executor import WrappedExecutor
 
@@ -31,6 +36,9 @@ STEP, PREFILL, DECODE = 0.010, 0.0001, 0.001
 START = 5 * NANOSECONDS
 """By then the recording has steps enough to fit costs."""
 BLOCKS = 512
+LOAD = 0.5
+"""Seconds to read an adapter."""
+FILES = AdapterFiles()
 
 
 class TickingClock(VirtualClock):
@@ -76,6 +84,7 @@ class Stage:
     stages: int = 1
     gates: Sequence[ReadinessGate] = ()
     change: Callable[[StepPlan, StepResult, VirtualClock], StepResult] | None = None
+    adapters: LoraConfig | None = None
     events: list[tuple[int, Command | Callable[[], None]]] = field(default_factory=list)
     until: int | None = None
     ring_bytes: int = RING_BYTES
@@ -100,7 +109,6 @@ class Stage:
     def play(self, folder: Path) -> Explainer:
         """Plays it to its end; returns what the ring tells then."""
         clock = TickingClock()
-        change = self.change
         core = simulated_core(
             cache=CacheConfig(num_kv_blocks=self.blocks, enable_prefix_caching=False),
             scheduler=self.scheduler,
@@ -113,11 +121,10 @@ class Stage:
             clock=clock,
             gates=self.gates,
             stages=self.stages,
-            wrap=None
-            if change is None
-            else lambda inner: ChangedExecutor(
-                inner, lambda plan, result: change(plan, result, clock)
-            ),
+            wrap=lambda inner: self._wrapped(inner, clock),
+            extensions={}
+            if self.adapters is None
+            else {LORA: LoraScheduler(self.adapters, lambda _: FILES.describe)},
         )
         recording = RecordingConfig(flight_recorder_bytes=self.ring_bytes)
         config = replace(
@@ -134,6 +141,15 @@ class Stage:
             save(ring, self.saved)
         loop.close()
         return explainer
+
+    def _wrapped(self, inner: Executor, clock: VirtualClock) -> Executor:
+        if (change := self.change) is not None:
+            return ChangedExecutor(
+                inner, lambda plan, result: change(plan, result, clock)
+            )
+        if self.adapters is not None:
+            return AdapterWorker(inner, clock, FILES, self.adapters, LOAD)
+        return inner
 
     def _run(self, loop: EngineLoop, clock: VirtualClock) -> None:
         events = sorted([*_warm_up(), *self.events], key=lambda each: each[0])
@@ -163,12 +179,15 @@ def request(
     request_id: int, prompt: int, output: int, **facts: object
 ) -> GenerateRequest:
     """Returns a request of which nothing is cached."""
-    slo = facts.pop("slo", None)
+    slo, adapter = facts.pop("slo", None), facts.get("lora")
+    use = AdapterUse(str(adapter), str(adapter), f"/adapters/{adapter}")
     tokens = [3 + (request_id * 7919 + at) % 900 for at in range(prompt)]
     made = engine_request(request_id, tokens, output)
     named = {"client_id": f"r-{request_id}", **facts}
     return msgspec.structs.replace(
         made,
+        adapter=None if adapter is None else use.digest,
+        sections={} if adapter is None else {LORA: use},
         params=msgspec.structs.replace(made.params, ignore_eos=True),
         facts=RequestFacts(slo=slo if isinstance(slo, Slo) else None, **named),  # type: ignore[arg-type]
     )

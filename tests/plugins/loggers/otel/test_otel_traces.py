@@ -9,7 +9,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 import hookline_otel
+from hookline.clock import NANOSECONDS
 from hookline.config import EngineConfig
+from hookline.events import ClockPair
 from hookline.finish_cause import (
     Failed,
     FinishCause,
@@ -18,6 +20,7 @@ from hookline.finish_cause import (
     StoppedByToken,
 )
 from hookline.payloads import (
+    EngineStarted,
     EngineStopped,
     FrontEndChanged,
     LoggerContext,
@@ -39,6 +42,7 @@ from hookline_faults.otlp import (
     draw,
     ended,
 )
+from hookline_metrics.adapters import LORA, AdapterUsage, AdapterWait, LoraNews
 from hookline_metrics.front_end_parts import ServerAddress
 from hookline_otel.attributes import genai_attributes, vllm_attributes
 from hookline_otel.completions import Completions
@@ -579,6 +583,44 @@ def test_completions_of_a_request_are_one_span(grpc_receiver: Receiver) -> None:
     )
     parts = [attributes(span)["hookline.completion_index"] for span in spans[1:]]
     assert sorted(map(str, parts)) == ["0"] * 3 + ["1"] * 3
+
+
+def test_waits_for_an_adapter_are_spans(grpc_receiver: Receiver) -> None:
+    """Each is told before the end, on the engine's clock, and the slowest counts."""
+    facts = msgspec.structs.replace(TRACED.facts, lora="legal")
+    long = replace(completion(0, StoppedByToken(0), first=2, last=8), facts=facts)
+    short = replace(completion(1, LengthReached(), first=1.5, last=4), facts=facts)
+    logger = create(grpc_receiver)
+    begun = ClockPair(wall=at(0), monotonic=5 * NANOSECONDS)
+    logger.engine_started(EngineStarted(facts=FACTS, clock=begun))
+    waits = [
+        AdapterWait(
+            long.request_id,
+            "legal",
+            round(5.3 * NANOSECONDS),
+            round(5.9 * NANOSECONDS),
+            0.25,
+        )
+    ]
+    usage = AdapterUsage(long.request_id, "legal", 1.0, "ab" * 32)
+
+    news = IterationStats(sections={LORA: LoraNews(waits=waits)})
+    logger.step_finished(make_step(news))
+    group = FinishedGroup(requests=(long, short))
+    over = IterationStats(
+        finished=group.requests,
+        finished_groups=(group,),
+        sections={LORA: LoraNews(usages=[usage])},
+    )
+    logger.step_finished(make_step(over))
+
+    logger.engine_stopped(STOPPED)
+    spans = grpc_receiver.inbox.spans
+    assert "├ adapter · 300 → 900 ms" in draw(spans)
+    found = attributes(spans[0])
+    assert found["hookline.adapter"] == "legal"
+    assert found["hookline.adapter_digest"] == "ab" * 32
+    assert found["hookline.adapter_wait_seconds"] == 0.6
 
 
 def test_one_failed_completion_is_an_error(grpc_receiver: Receiver) -> None:

@@ -42,6 +42,17 @@ from hookline.stats.iteration_stats import FirstScheduled, FirstToken, Iteration
 from hookline.stats.scheduler_stats import SchedulerStats, TenantStats
 from hookline.stats.step_work import BlockEviction, Execution, RankUse
 from hookline_metrics import DIALECTS, Family, HistogramValue, Kind
+from hookline_metrics.adapters import (
+    LORA,
+    AdapterCounts,
+    AdapterLevel,
+    AdapterLoad,
+    AdapterResidence,
+    AdapterUsage,
+    AdapterWait,
+    LoraNews,
+    LoraStats,
+)
 from hookline_metrics.config import MetricsConfig
 from hookline_metrics.connector_events import (
     ConnectorLookup,
@@ -129,8 +140,14 @@ PROCESSES = ProcessStats(
 REQUEST = dataclasses.replace(
     FINISHED,
     facts=RequestFacts(
-        client_id="a", tenant="acme", trace_id=TRACE_ID, slo=Slo(e2e=10)
+        client_id="a",
+        tenant="acme",
+        lora='le"gal',
+        trace_id=TRACE_ID,
+        slo=Slo(ttft=1, e2e=10),
     ),
+    draft_tokens=7,
+    accepted_tokens=4,
     output_tokens=1_234_567,
     forward_seconds=0.25,
     execute_seconds=0.5,
@@ -159,6 +176,14 @@ ITERATION = IterationStats(
     evictions=(BlockEviction(lifetime=NANOSECONDS, idle=5, reuse_gaps=(7, 9)),),
     sections={
         GRAMMARS: GrammarNews([GrammarCompiling(0.5)]),
+        LORA: LoraNews(
+            waits=[AdapterWait(1, 'le"gal', 0, 2 * NANOSECONDS, 1.5)],
+            loads=[AdapterLoad('le"gal', "ab", 1.5, 512)],
+            usages=[AdapterUsage(1, 'le"gal', 12.5)],
+            residency={
+                'le"gal': AdapterResidence(AdapterLevel.SLOT, is_pinned=True, rank=16)
+            },
+        ),
         KV_TRANSFER: TransferNews(
             loads=(KVLoad(nanoseconds=3_000_000, tokens=32),),
             events=(
@@ -189,6 +214,9 @@ SCHEDULER = SchedulerStats(
         "experts": ExpertStats(tokens=(12, 4), busiest_tokens=24, dummy_steps=3),
         "grammars": GrammarStats(
             hits=5, misses=2, ended={"compiled": 2}, cache_bytes=2048
+        ),
+        LORA: LoraStats(
+            slots=4, slots_used=1, in_memory=1, adapters={'le"gal': AdapterCounts(1)}
         ),
         KV_TRANSFER: TransferStats(
             tiers={
@@ -258,6 +286,7 @@ def make_logger() -> MakeLogger:
         )
         config = EngineConfig(
             cache=CacheConfig(residency_sample=0.5),
+            extensions={LORA: {}},
             observers=ObserverConfig(detailed_traces=(DetailedTrace.ALL,)),
             sections={"metrics": chosen},
         )

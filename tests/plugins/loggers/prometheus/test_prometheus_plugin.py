@@ -53,6 +53,7 @@ NAMES_OF_OTHERS = {
         for name in ("kv_transfer_latency_ms", "kv_cache_memory_usage_gb")
     ),
     'vllm:iteration_tokens_total non-counter metrics should not have "_total" suffix',
+    'sglang:lora_pool_slots_total non-counter metrics should not have "_total" suffix',
 }
 """What promtool says about names that other engines chose; dashboards need them."""
 

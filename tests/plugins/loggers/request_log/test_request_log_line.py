@@ -65,6 +65,7 @@ def test_line_of_a_request_that_went_through_everything() -> None:
         "completion_index": 1,
         "tenant": "acme",
         "lora": "sql",
+        "lora_digest": None,
         "priority": -1,
         "trace_id": "0af7651916cd43dd8448eb211c80319c",
         "operation": "chat",
@@ -96,6 +97,7 @@ def test_line_of_a_request_that_went_through_everything() -> None:
             "e2e": 6.0,
             "forward": 2.5,
             "execute": 3.0,
+            "adapter": None,
         },
         "preemptions": 2,
         "sampling": {
@@ -156,6 +158,7 @@ def test_request_aborted_while_it_was_queued() -> None:
         "e2e": 6.0,
         "forward": None,
         "execute": None,
+        "adapter": None,
     }
 
 
@@ -193,7 +196,7 @@ def test_request_without_names_has_nulls() -> None:
     line = written(dataclasses.replace(FINISHED, cause=LengthReached()))
 
     missing = [key for key, value in line.items() if value is None]
-    assert missing == ["tenant", "lora", "trace_id", "cause", "error"]
+    assert missing == ["tenant", "lora", "lora_digest", "trace_id", "cause", "error"]
 
 
 def test_unknown_numbers_of_tokens_are_null() -> None:

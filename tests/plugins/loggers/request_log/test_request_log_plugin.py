@@ -15,8 +15,10 @@ from hookline.events import ClockPair, StepOutput
 from hookline.exceptions import ConfigError
 from hookline.frontend.observation import Observers
 from hookline.payloads import EngineFailed, EngineStopped, LoggerContext
+from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
+from hookline_metrics.adapters import LORA, AdapterUsage, AdapterWait, LoraNews
 from hookline_request_log import (
     LostLinesError,
     RequestLogger,
@@ -249,3 +251,30 @@ def test_full_disk_is_one_error_of_the_lane(
     assert (lane.errors, lane.delivered, lane.breaker) == (1, 4, "closed")
     assert len(read(path)) == 2
     assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_line_has_the_wait_for_the_adapter(logger: RequestLogger, path: Path) -> None:
+    """Waits come before the request's end; those of other requests are theirs."""
+    request = dataclasses.replace(FINISHED, facts=RequestFacts(lora="legal"))
+    waits = [
+        AdapterWait(FINISHED.request_id, "legal", 0, 1_250_000_000, 1.0),
+        AdapterWait(FINISHED.request_id, "legal", 0, 500_000_000),
+        AdapterWait(99, "legal", 0, 7_000_000_000),
+    ]
+    usage = AdapterUsage(FINISHED.request_id, "legal", 2.0, "0123456789abcdef" * 4)
+
+    logger.state_changed(
+        make_state(IterationStats(sections={LORA: LoraNews(waits=waits)}))
+    )
+    logger.step_finished(
+        make_step(
+            IterationStats(
+                finished=(request,), sections={LORA: LoraNews(usages=[usage])}
+            )
+        )
+    )
+
+    [line] = read(path)
+    assert (line["lora"], line["lora_digest"]) == ("legal", "0123456789ab")
+    assert isinstance(line["seconds"], dict)
+    assert line["seconds"]["adapter"] == 1.75

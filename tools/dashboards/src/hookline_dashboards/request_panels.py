@@ -15,6 +15,27 @@ _TENANT_TITLES = {
     "lag_tokens": "Tokens behind the tenant served most",
 }
 
+_ADAPTER_TITLES = {
+    "requests": "Requests by adapter and state",
+    "requests_finished": "Finished requests by adapter",
+    "prompt_tokens": "Prompt tokens by adapter",
+    "cached_tokens": "Cached prompt tokens by adapter",
+    "generation_tokens": "Generated tokens by adapter",
+    "draft_tokens": "Draft tokens by adapter",
+    "time_to_first_token_seconds": "Time to first token by adapter",
+    "time_per_output_token_seconds": "Time per output token by adapter",
+    "queue_seconds": "Queue time by adapter",
+    "wait_seconds": "Waits for adapters",
+    "slo_misses": "Missed objectives by adapter",
+    "kv_block_seconds": "KV blocks held by adapter",
+    "loaded": "Adapters in slots and in memory",
+    "slots": "Slots for adapters",
+    "memory_bytes": "Main memory for adapters",
+    "load_seconds": "Time to load an adapter",
+    "loads": "Loads of adapters",
+    "evictions": "Evictions of adapters",
+}
+
 
 def overview(make: StandardPanels) -> Row:
     return Row(
@@ -122,4 +143,14 @@ def tenants(make: StandardPanels) -> Row:
     return Row(
         title="Tenants",
         panels=make.named("hookline_tenant_", _TENANT_TITLES),
+    )
+
+
+def adapters(make: StandardPanels) -> Row:
+    return Row(
+        title="Adapters",
+        panels=(
+            make.each("Adapters by level", "hookline_adapters"),
+            *make.named("hookline_adapter_", _ADAPTER_TITLES),
+        ),
     )

@@ -21,6 +21,7 @@ _ROWS = (
     engine_panels.kv_transfer,
     engine_panels.model,
     request_panels.tenants,
+    request_panels.adapters,
     server_panels.http,
     server_panels.plugins,
 )

@@ -19,12 +19,13 @@ from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline.startup_timer import StartupTimer
 from hookline.step import ModelShape
-from hookline_lora.adapter import LORA, AdapterUse
+from hookline_lora.adapter import AdapterUse
 from hookline_lora.config import LoraConfig
 from hookline_lora.files.description import describe_adapter
 from hookline_lora.messages import REPORTS, AdapterOrders, AdapterReports
 from hookline_lora.targets import LoraTargets
 from hookline_lora.worker.side import LoraWorker
+from hookline_metrics.adapters import LORA
 from hookline_testing.own_time import Deadline
 
 

@@ -14,8 +14,7 @@ from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.step import StepPlan, StepResult
-from hookline_lora.accounts import NEWS, STATS, AdapterWait, LoraStats
-from hookline_lora.adapter import LORA, USE, AdapterRef, AdapterUse
+from hookline_lora.adapter import USE, AdapterRef, AdapterUse
 from hookline_lora.config import AdapterSource, LoraConfig
 from hookline_lora.messages import (
     ANSWER,
@@ -27,6 +26,13 @@ from hookline_lora.messages import (
     LoraCommand,
 )
 from hookline_lora.scheduler.side import LoraScheduler
+from hookline_metrics.adapters import (
+    ADAPTER_NEWS,
+    ADAPTER_STATS,
+    LORA,
+    AdapterWait,
+    LoraStats,
+)
 from hookline_testing.simulation import EOS, simulated_core
 from hookline_testing.wrapped_executor import WrappedExecutor
 
@@ -263,7 +269,7 @@ class AdapterEngine:
 
     @property
     def stats(self) -> LoraStats:
-        found = STATS.read(self.core.stats.sections)
+        found = ADAPTER_STATS.read(self.core.stats.sections)
         assert found is not None
         return found
 
@@ -279,5 +285,5 @@ class AdapterEngine:
     @property
     def waits(self) -> Sequence[AdapterWait]:
         """Waits that have ended."""
-        news = [NEWS.read(output.sections) for output in self.outputs]
+        news = [ADAPTER_NEWS.read(output.sections) for output in self.outputs]
         return [wait for each in news if each is not None for wait in each.waits]

@@ -1,6 +1,6 @@
 """A front end's accounting over a simulated engine, stepped on a virtual clock."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.engine.commands import (
@@ -99,9 +99,14 @@ class ObservedEngine:
         self._last_id = 0
 
     def submit(
-        self, prompt: Sequence[int], params: SamplingValues, *, priority: int = 0
+        self,
+        prompt: Sequence[int],
+        params: SamplingValues,
+        *,
+        priority: int = 0,
+        change: Callable[[GenerateRequest], GenerateRequest] = lambda request: request,
     ) -> ClientRequest:
-        """Submits a client's request now."""
+        """Submits a client's request now, as `change` makes it."""
         first_id, self._last_id = self._last_id + 1, self._last_id + params.n
         request_ids = list(range(first_id, self._last_id + 1))
         request = GenerateRequest(
@@ -110,6 +115,7 @@ class ObservedEngine:
             params=params,
             facts=RequestFacts(priority=priority),
         )
+        request = change(request)
         self.send(Add(request, request_ids[1:]))
         client = ClientRequest(request, self.news.append, is_streamed=True)
         self._outputs.add(client, request_ids, self._here.now())

@@ -229,8 +229,12 @@ class Scheduler:
 
     @property
     def has_news(self) -> bool:
-        """Whether the next output has events, cache changes or evictions to carry."""
-        return self._lifecycle.events.have_requests or self._cache.has_news
+        """Whether the next output has events, cache changes or news to carry."""
+        return (
+            self._lifecycle.events.have_requests
+            or self._cache.has_news
+            or bool(self._extensions.news)
+        )
 
     def take_news(self) -> Sections:
         """Returns the sections that extensions add to the next output."""

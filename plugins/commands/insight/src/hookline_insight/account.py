@@ -24,6 +24,8 @@ class Cause(StrEnum):
     SHARE = "share"
     KV_BLOCKS = "kv_blocks"
     GATE = "gate"
+    ADAPTER_LOADING = "adapter_loading"
+    ADAPTER_SLOT = "adapter_slot"
     PIPELINE = "pipeline"
     SLEEP = "sleep"
     STEP = "step_in_flight"
@@ -51,7 +53,7 @@ class Share:
         ns: How much of it.
         request_id: Whose tokens, blocks or places were the cause, if one request's.
         amount: How many of them.
-        detail: Name of a gate, or a cause of preemption.
+        detail: Name of a gate or an adapter, or a cause of preemption.
     """
 
     cause: Cause

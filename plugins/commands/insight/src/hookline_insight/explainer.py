@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from hookline_insight.account import Account, Cause, Piece, Share
 from hookline_insight.activity import Activities, Activity, Span
+from hookline_insight.adapters import AdapterWaits
 from hookline_insight.company import most, size_of, weights
 from hookline_insight.lives import Lives, State
 from hookline_insight.taken_time import taken_times
@@ -61,6 +62,11 @@ class Explainer:
     def obstructions(self) -> Obstructions:
         """Why requests were not admitted."""
         return Obstructions(self.recording)
+
+    @cached_property
+    def adapters(self) -> AdapterWaits:
+        """What requests waited for that waited for an adapter."""
+        return AdapterWaits(self.recording)
 
     @cached_property
     def lives(self) -> Lives:
@@ -178,11 +184,13 @@ class Explainer:
         moments.update(at for each in known for at in each[:2] if begin < at < end)
         for start, stop in pairwise(sorted(moments)):
             cause, gate = _within(known, start, stop)
-            shares = (
-                self.obstructions.shares(state.since, start, stop)
-                if cause is None
-                else [Share(cause, stop - start, detail=gate)]
-            )
+            shares: list[Share] | None
+            if cause is None:
+                shares = self.obstructions.shares(state.since, start, stop)
+            elif cause is Cause.ADAPTER_SLOT:
+                shares = self.adapters.slot_shares(start, stop, gate)
+            else:
+                shares = [Share(cause, stop - start, detail=gate)]
             if shares is None:
                 for span in self.activities.within(start, stop):
                     yield self._before_plan(span, phase)
@@ -198,6 +206,7 @@ class Explainer:
             if scheduled.waited is not None
         ]
         for gate in request.gates:
+            found += self.adapters.intervals(request_id, gate)
             until = self.until if gate.until is None else gate.until
             found.append((gate.since, until, Cause.GATE, gate.name))
         return found + [(*each, Cause.SLEEP, "") for each in self._sleeps]

@@ -33,6 +33,8 @@ _WAITS = {
     Cause.TOKEN_BUDGET: "waiting for room in steps of at most {tokens} tokens",
     Cause.SHARE: "waiting for its share of a step",
     Cause.GATE: "held by the gate {detail}",
+    Cause.ADAPTER_LOADING: "waiting for adapter `{detail}`, which was loading",
+    Cause.ADAPTER_SLOT: "waiting for a slot for adapter `{detail}`",
     Cause.PIPELINE: "waiting for a pipeline stage or for its own step in flight",
     Cause.SLEEP: "waiting for the engine to wake up",
     Cause.STEP: "waiting for the step in flight when it came",
@@ -176,7 +178,8 @@ class Words:
             words = f"preempted and {words}"
         if part.cause is Cause.RECOMPUTED or not part.culprits:
             return words
-        return f"{words}: {self._culprits(part)}"
+        between = ", held by " if part.cause is Cause.ADAPTER_SLOT else ": "
+        return f"{words}{between}{self._culprits(part)}"
 
     def lines(self, account: Account) -> Iterator[str]:
         """Yields the account: the parts, and the steps that cost most."""
@@ -243,7 +246,7 @@ class Words:
     def _culprits(self, part: Part) -> str:
         known: Sequence[tuple[int, Culprit]] = list(part.culprits.items())
         names = [
-            f"{self.name(each)} ({self._amount(part.cause, culprit)})"
+            f"{self._culprit(part.cause, each)} ({self._amount(part.cause, culprit)})"
             for each, culprit in known[:MOST_NAMES]
         ]
         if len(known) > MOST_NAMES:
@@ -251,6 +254,12 @@ class Words:
         if len(names) == 1:
             return names[0]
         return f"{', '.join(names[:-1])} and {names[-1]}"
+
+    def _culprit(self, cause: Cause, request_id: int) -> str:
+        if cause is not Cause.ADAPTER_SLOT:
+            return self.name(request_id)
+        adapter = self._explainer.adapters.adapter(request_id)
+        return f"adapter `{safe(adapter)}` of {self.name(request_id)}"
 
     def _amount(self, cause: Cause, culprit: Culprit) -> str:
         unit = _UNITS.get(cause)

@@ -1,6 +1,9 @@
 """Attributes of a request's span: GenAI conventions, Hookline's and vLLM's."""
 
+from collections.abc import Sequence
+
 from hookline.sampling_values import SamplingValues
+from hookline_metrics.adapter_trails import AdapterTrail
 from hookline_otel.completions import Completions
 from hookline_otel.origin import Origin
 from hookline_otel.outcome import finish_reason, is_success
@@ -91,6 +94,18 @@ def hookline_attributes(request: Completions, engine_index: int) -> Pairs:
     is_cut_short = not all(map(is_success, request.all))
     reasons = tuple(each.reason.value for each in request.all)
     yield "hookline.finish_reasons", reasons if is_cut_short else None
+
+
+def adapter_attributes(request: Completions, trails: Sequence[AdapterTrail]) -> Pairs:
+    """Yields the adapter that computed a request, and the slowest wait for it."""
+    if (name := request.first.facts.lora) is None:
+        return
+    yield "hookline.adapter", cut(name)
+    digests = (each.digest for each in trails if each.digest)
+    yield "hookline.adapter_digest", next(digests, None)
+    waits = (each.waited_seconds for each in trails)
+    waited = [seconds for seconds in waits if seconds is not None]
+    yield "hookline.adapter_wait_seconds", max(waited, default=None)
 
 
 def vllm_attributes(request: Completions) -> Pairs:

@@ -17,6 +17,7 @@ from hookline.payloads import (
     StepFinished,
 )
 from hookline.stats.iteration_stats import IterationStats
+from hookline_metrics.adapter_trails import AdapterTrails
 from hookline_metrics.front_end_parts import ServerAddress
 from hookline_otel.completions import Completions
 from hookline_otel.ids import trace_number
@@ -69,6 +70,8 @@ class OtelLogger:
         self._flush_seconds = flush_seconds
         self._model = model
         self._models: dict[int, str] = {}
+        self._offsets: dict[int, int] = {}
+        self._trails = AdapterTrails()
         self._running: set[int] = set()
         self._server: ServerAddress | None = None
 
@@ -76,6 +79,8 @@ class OtelLogger:
     def engine_started(self, started: EngineStarted) -> None:
         facts = started.facts
         self._models[facts.engine_index] = facts.model_name
+        clock = started.clock
+        self._offsets[facts.engine_index] = clock.wall - clock.monotonic
         self._running.add(facts.engine_index)
         if self.metrics is not None:
             self.metrics.source.engine_started(started)
@@ -146,6 +151,8 @@ class OtelLogger:
             self.close()
 
     def _take(self, engine_index: int, iteration: IterationStats) -> None:
+        if iteration.sections and self.spans is not None:
+            self._trails.note(engine_index, iteration.sections)
         if not iteration.finished:
             return
         model = self._models.get(engine_index, self._model)
@@ -155,6 +162,9 @@ class OtelLogger:
             return
         origin = Origin(model, engine_index, self._server)
         for request in _over(iteration):
+            trails = [
+                self._trails.take(engine_index, each.request_id) for each in request.all
+            ]
             if trace_number(request.first.facts.trace_id):
                 self.spans.offer(
                     RequestTrace(
@@ -162,6 +172,8 @@ class OtelLogger:
                         origin=origin,
                         semconv=self._semconv,
                         observed_at=self.clock.wall(),
+                        trails=trails,
+                        clock_offset=self._offsets.get(engine_index, 0),
                     )
                 )
 

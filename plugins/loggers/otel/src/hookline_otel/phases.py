@@ -1,8 +1,10 @@
 """The phases of a request and when each began and ended."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hookline.stats.finished_request import RequestTimes
+from hookline_metrics.adapters import AdapterWait
 
 
 class Phase(NamedTuple):
@@ -40,6 +42,21 @@ def phases_of(times: RequestTimes, completion_index: int | None = None) -> list[
         Phase(name, start, end, completion_index)
         for name, start, end in table
         if start is not None and end is not None
+    ]
+
+
+def adapter_waits(
+    waits: Sequence[AdapterWait], clock_offset: int, completion_index: int | None = None
+) -> list[Phase]:
+    """Returns waits for an adapter; `clock_offset` leads from their clock to ours."""
+    return [
+        Phase(
+            "adapter",
+            each.began_at + clock_offset,
+            each.ended_at + clock_offset,
+            completion_index,
+        )
+        for each in waits
     ]
 
 

@@ -8,7 +8,9 @@ from opentelemetry.trace import SpanKind
 
 from hookline.clock import NANOSECONDS
 from hookline.stats.finished_request import FinishedRequest, RequestTimes
+from hookline_metrics.adapter_trails import NO_TRAIL, AdapterTrail
 from hookline_otel.attributes import (
+    adapter_attributes,
     cut,
     genai_attributes,
     hookline_attributes,
@@ -19,7 +21,7 @@ from hookline_otel.completions import Completions
 from hookline_otel.ids import find_parent, span_number, trace_number
 from hookline_otel.options import Semconv
 from hookline_otel.origin import Origin
-from hookline_otel.phases import Phase, phases_of
+from hookline_otel.phases import Phase, adapter_waits, phases_of
 from hookline_otel.tracing import Pairs, Trace
 
 LEGACY_NAME = "llm_request"
@@ -35,12 +37,16 @@ class RequestTrace:
         semconv: Conventions that the span follows.
         observed_at: Nanoseconds since the epoch at which the logger saw the request;
             the end of a rejected request, which has no times.
+        trails: What is known of each completion's adapter, in their order.
+        clock_offset: From the engine's monotonic clock to the epoch, ns.
     """
 
     request: Completions
     origin: Origin
     semconv: Semconv
     observed_at: int
+    trails: Sequence[AdapterTrail] = ()
+    clock_offset: int = 0
 
     @property
     def num_parts(self) -> int:
@@ -82,6 +88,7 @@ class RequestTrace:
             operation_attributes(request, origin),
             genai_attributes(request, origin.model),
             hookline_attributes(request, origin.engine_index),
+            adapter_attributes(request, self.trails),
         )
         if not semconv.has_vllm:
             return pairs
@@ -90,15 +97,13 @@ class RequestTrace:
 
     @property
     def _phases(self) -> list[Phase]:
-        request = self.request
-        return [
-            phase
-            for each in request.all
-            for phase in phases_of(
-                self._times(each),
-                each.completion_index if request.has_several else None,
-            )
-        ]
+        request, found = self.request, list[Phase]()
+        trails = self.trails or [NO_TRAIL] * len(request.all)
+        for each, trail in zip(request.all, trails, strict=True):
+            index = each.completion_index if request.has_several else None
+            found += phases_of(self._times(each), index)
+            found += adapter_waits(trail.waits, self.clock_offset, index)
+        return found
 
     def _times(self, completion: FinishedRequest) -> RequestTimes:
         if completion.times is not None:

@@ -8,6 +8,7 @@ from hookline.clock import NANOSECONDS
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.request import FinishReason
 from hookline.stats.finished_request import FinishedRequest
+from hookline_metrics.adapter_trails import NO_TRAIL, AdapterTrail
 from hookline_metrics.slo import judge
 from hookline_request_log.schema import (
     Attainment,
@@ -19,6 +20,8 @@ from hookline_request_log.schema import (
 )
 
 DIGITS = 6
+DIGEST_CHARACTERS = 12
+"""Enough to tell one version of an adapter from another."""
 
 
 def make_line(
@@ -28,6 +31,7 @@ def make_line(
     engine: int,
     now: int,
     max_prompt_tokens: int | None,
+    trail: AdapterTrail = NO_TRAIL,
 ) -> Line:
     """Builds the line of a finished request.
 
@@ -38,8 +42,9 @@ def make_line(
         now: Nanoseconds since the epoch, for a request without times.
         max_prompt_tokens: Maximum token ids per prompt, and per output; None omits
             both.
+        trail: What is known of its adapter.
     """
-    line = _without_token_ids(request, model, engine, now)
+    line = _without_token_ids(request, model, engine, now, trail)
     if max_prompt_tokens is None:
         return line
     return msgspec.structs.replace(
@@ -50,7 +55,11 @@ def make_line(
 
 
 def _without_token_ids(
-    request: FinishedRequest, model: str, engine: int, now: int
+    request: FinishedRequest,
+    model: str,
+    engine: int,
+    now: int,
+    trail: AdapterTrail,
 ) -> Line:
     facts, is_rejected = request.facts, request.reason is FinishReason.REJECTED
     misses = judge(request)
@@ -63,6 +72,7 @@ def _without_token_ids(
         completion_index=request.completion_index,
         tenant=facts.tenant,
         lora=facts.lora,
+        lora_digest=trail.digest[:DIGEST_CHARACTERS] or None,
         priority=facts.priority,
         trace_id=facts.trace_id or None,
         operation=facts.operation,
@@ -72,7 +82,7 @@ def _without_token_ids(
         cause=request.cause.label or None,
         error=_error(request.cause),
         tokens=_tokens(request),
-        seconds=_seconds(request),
+        seconds=_seconds(request, trail),
         preemptions=request.preemptions,
         sampling=None if is_rejected else _sampling(request),
         slo=Attainment(judged=misses is not None, misses=misses or ()),
@@ -105,7 +115,7 @@ def _tokens(request: FinishedRequest) -> Tokens:
     )
 
 
-def _seconds(request: FinishedRequest) -> Seconds:
+def _seconds(request: FinishedRequest, trail: AdapterTrail) -> Seconds:
     return Seconds(
         queue=_rounded(request.queue_seconds),
         prefill=_rounded(request.prefill_seconds),
@@ -118,6 +128,7 @@ def _seconds(request: FinishedRequest) -> Seconds:
         e2e=round(request.e2e_seconds, DIGITS),
         forward=_rounded(request.forward_seconds),
         execute=_rounded(request.execute_seconds),
+        adapter=_rounded(trail.waited_seconds),
     )
 
 

@@ -13,6 +13,8 @@ from hookline.payloads import (
     StepFinished,
 )
 from hookline.stats.finished_request import FinishedRequest
+from hookline.stats.iteration_stats import IterationStats
+from hookline_metrics.adapter_trails import AdapterTrails
 from hookline_request_log.encoding import encode
 from hookline_request_log.line import make_line
 from hookline_request_log.output import Output
@@ -61,6 +63,7 @@ class RequestLogger:
         self._model = model
         self._max_prompt_tokens = max_prompt_tokens
         self._models: dict[int, str] = {}
+        self._trails = AdapterTrails()
         self._lost = 0
 
     @hookimpl
@@ -80,13 +83,17 @@ class RequestLogger:
 
     @hookimpl
     def step_finished(self, step: StepFinished) -> None:
-        if step.iteration.finished:
-            self._write(step.engine_index, step.iteration.finished)
+        self._take(step.engine_index, step.iteration)
 
     @hookimpl
     def state_changed(self, state: StateChanged) -> None:
-        if state.iteration.finished:
-            self._write(state.engine_index, state.iteration.finished)
+        self._take(state.engine_index, state.iteration)
+
+    def _take(self, engine: int, iteration: IterationStats) -> None:
+        if iteration.sections:
+            self._trails.note(engine, iteration.sections)
+        if iteration.finished:
+            self._write(engine, iteration.finished)
 
     def _write(self, engine: int, finished: tuple[FinishedRequest, ...]) -> None:
         waiting = deque(self._encoded(engine, request) for request in finished)
@@ -105,5 +112,6 @@ class RequestLogger:
             engine=engine,
             now=self._clock.wall(),
             max_prompt_tokens=self._max_prompt_tokens,
+            trail=self._trails.take(engine, request.request_id),
         )
         return encode(line)

@@ -39,6 +39,7 @@ class Seconds(msgspec.Struct, frozen=True, kw_only=True):
     e2e: float
     forward: float | None
     execute: float | None
+    adapter: float | None
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +79,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     completion_index: int
     tenant: str | None
     lora: str | None
+    lora_digest: str | None
     priority: int
     trace_id: str | None
     operation: str

@@ -3,9 +3,7 @@
 import msgspec
 
 from hookline.sections import Section
-
-LORA = "lora"
-"""Name of the extension."""
+from hookline_metrics.adapters import LORA
 
 
 class AdapterRef(msgspec.Struct, frozen=True, kw_only=True):

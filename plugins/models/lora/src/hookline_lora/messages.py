@@ -5,7 +5,8 @@ from enum import StrEnum
 import msgspec
 
 from hookline.sections import Section
-from hookline_lora.adapter import LORA, AdapterRef
+from hookline_lora.adapter import AdapterRef
+from hookline_metrics.adapters import LORA, AdapterLevel
 
 # -- scheduler and workers -----------------------------------------------------------
 
@@ -133,14 +134,6 @@ LoraCommand = (
     | PinAdapter
     | ListAdapters
 )
-
-
-class AdapterLevel(StrEnum):
-    """Where the weights of an adapter are; in vLLM's words."""
-
-    SLOT = "gpu"
-    MEMORY = "cpu"
-    DISK = "disk"
 
 
 class AdapterState(msgspec.Struct, frozen=True, kw_only=True):

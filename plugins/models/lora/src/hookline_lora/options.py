@@ -11,8 +11,8 @@ from hookline.config.options import check_options, option
 from hookline.config.readers import read_size
 from hookline.config.sections import ConfigSection
 from hookline.exceptions import ConfigError
-from hookline_lora.adapter import LORA
 from hookline_lora.config import AdapterSource, LoraConfig
+from hookline_metrics.adapters import LORA
 
 _DEFAULTS = LoraConfig()
 

@@ -9,13 +9,14 @@ from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.model_description import find_folder, read_object
 from hookline.step import ModelShape, StepPlan
-from hookline_lora.adapter import LORA, USE
+from hookline_lora.adapter import USE
 from hookline_lora.config import OPTION, LoraConfig
 from hookline_lora.exceptions import AdapterError
 from hookline_lora.files.layout import opened
 from hookline_lora.files.paths import find_adapter
 from hookline_lora.messages import ORDERS, AdapterReports, LoadedWeights
 from hookline_lora.targets import LoraTargets
+from hookline_metrics.adapters import LORA
 from hookline_simulated.config import SimulationConfig
 
 if TYPE_CHECKING:  # it is only read

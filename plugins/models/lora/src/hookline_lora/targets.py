@@ -6,7 +6,7 @@ from typing import Self
 import msgspec
 
 from hookline.sections import Section, Sections
-from hookline_lora.adapter import LORA
+from hookline_metrics.adapters import LORA
 
 
 class LoraTargets(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,9 +7,8 @@ from hookline.engine.commands import SleepMode
 from hookline.finish_cause import Aborted, Failed, LengthReached, TimedOut
 from hookline.stats.scheduler_stats import Residue
 from hookline.step import SleepLevel
-from hookline_lora.accounts import AdapterCounts
-from hookline_lora.adapter import LORA
 from hookline_lora.config import AdapterSource, LoraConfig
+from hookline_metrics.adapters import LORA, AdapterCounts
 from hookline_testing.adapter_engine import AdapterEngine
 
 

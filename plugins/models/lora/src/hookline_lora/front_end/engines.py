@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hookline.engine.commands import TellExtensions, Told
-from hookline_lora.adapter import LORA, AdapterRef
+from hookline_lora.adapter import AdapterRef
 from hookline_lora.messages import (
     ANSWER,
     AdapterState,
@@ -13,6 +13,7 @@ from hookline_lora.messages import (
     LoraAnswer,
     LoraCommand,
 )
+from hookline_metrics.adapters import LORA
 from hookline_server.adapters import Ask
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from hookline_lora.messages import AdapterLevel, AdapterState, LoraAnswer
+from hookline_lora.messages import AdapterState, LoraAnswer
+from hookline_metrics.adapters import AdapterLevel
 from hookline_server.adapters import ServedAdapter
 
 _BY_SPEED = (AdapterLevel.SLOT, AdapterLevel.MEMORY, AdapterLevel.DISK)

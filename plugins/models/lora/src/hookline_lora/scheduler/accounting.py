@@ -1,15 +1,21 @@
 """Counts what happens to adapters and to the requests that wait for them."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from hookline.clock import NANOSECONDS
 from hookline.engine.scheduler.extension_port import SchedulerPort
 from hookline.frozen import frozen_map
 from hookline.request import Request
-from hookline_lora.accounts import (
+from hookline_lora.messages import LoadedWeights
+from hookline_lora.scheduler.registry import Registry
+from hookline_lora.scheduler.residency import Residency
+from hookline_lora.scheduler.weights import Wait, Weights, is_in_batch
+from hookline_metrics.adapters import (
     MOST_RESIDENT_SHOWN,
     MOST_SHOWN,
     AdapterCounts,
+    AdapterLevel,
     AdapterLoad,
     AdapterResidence,
     AdapterUsage,
@@ -18,10 +24,6 @@ from hookline_lora.accounts import (
     LoraStats,
     LoraTotals,
 )
-from hookline_lora.messages import AdapterLevel, LoadedWeights
-from hookline_lora.scheduler.registry import Registry
-from hookline_lora.scheduler.residency import Residency
-from hookline_lora.scheduler.weights import Wait, Weights, is_in_batch
 
 _LEVELS = tuple(AdapterLevel)
 _NONE = (0, 0)
@@ -65,6 +67,7 @@ class Account:
                 now,
                 loading / NANOSECONDS,
                 weights.last_holder if has_rest else "",
+                max(weights.load_started_at or 0, wait.since) if loading else None,
             )
             self._news.waits.append(told)
 
@@ -93,7 +96,8 @@ class Account:
         since, first = begun
         mean = (first + len(request.block_ids)) / 2
         used = mean * (now - since) / NANOSECONDS
-        usage = AdapterUsage(request.request_id, name_of(request), used)
+        digest = request.inner.adapter or ""
+        usage = AdapterUsage(request.request_id, name_of(request), used, digest)
         self._news.usages.append(usage)
 
     # -- what there is -----------------------------------------------------------
@@ -123,6 +127,7 @@ class Account:
         """Returns the adapters as they are now."""
         residency, registry = self._residency, self._registry
         resident = residency.resident.values()
+        counted = self._counted()
         return LoraStats(
             version=registry.version,
             known=len(registry.refs),
@@ -141,11 +146,12 @@ class Account:
                 self._waits,
                 self._wait_seconds,
             ),
-            adapters=frozen_map(self._counts()),
+            adapters=frozen_map(dict(counted[:MOST_SHOWN])),
+            others=_added(counts for _, counts in counted[MOST_SHOWN:]),
         )
 
-    def _counts(self) -> dict[str, AdapterCounts]:
-        """Returns the requests of those adapters that have the most, by name."""
+    def _counted(self) -> list[tuple[str, AdapterCounts]]:
+        """Returns adapters and their requests, those that have the most first."""
         running: Counter[str] = Counter()
         queued: Counter[str] = Counter()
         gated: dict[str, tuple[int, int]] = {}
@@ -160,21 +166,34 @@ class Account:
                 gated[name] = loading + is_loading, rest + (not is_loading)
                 holders[name] = weights.holder
         totals = running + queued + Counter({n: sum(each) for n, each in gated.items()})
-        return {
-            name: AdapterCounts(
-                running[name],
-                queued[name],
-                gated.get(name, _NONE)[0],
-                gated.get(name, _NONE)[1],
-                holders.get(name, ""),
+        return [
+            (
+                name,
+                AdapterCounts(
+                    running[name],
+                    queued[name],
+                    *gated.get(name, _NONE),
+                    holders.get(name, ""),
+                ),
             )
-            for name, _ in totals.most_common(MOST_SHOWN)
-        }
+            for name, _ in totals.most_common()
+        ]
 
 
 def name_of(request: Request) -> str:
     """Returns the name by which a request has asked for its adapter."""
     return request.facts.lora or ""
+
+
+def _added(every: Iterable[AdapterCounts]) -> AdapterCounts:
+    """Returns the sums of the requests of adapters."""
+    running = queued = loading = no_slot = 0
+    for each in every:
+        running += each.running
+        queued += each.queued
+        loading += each.loading
+        no_slot += each.no_slot
+    return AdapterCounts(running, queued, loading, no_slot)
 
 
 def _overlap(weights: Weights, since: int, now: int) -> int:

@@ -11,8 +11,7 @@ from hookline.frozen import frozen_map
 from hookline.payloads import EngineFacts
 from hookline.request import Request
 from hookline.step import ModelShape
-from hookline_lora.accounts import LoraStats
-from hookline_lora.adapter import LORA, AdapterUse
+from hookline_lora.adapter import AdapterUse
 from hookline_lora.config import AdapterSource, LoraConfig
 from hookline_lora.facts import KnownAdapters, LoraFacts
 from hookline_lora.messages import REPORTS, AdapterOrders, AdapterReports, LoraAnswer
@@ -25,6 +24,7 @@ from hookline_lora.scheduler.placing import Placing
 from hookline_lora.scheduler.registry import Registry
 from hookline_lora.scheduler.residency import Residency
 from hookline_lora.scheduler.weights import Weights
+from hookline_metrics.adapters import LORA, LoraStats
 
 DescriberOf = Callable[[ModelShape], Describe]
 """Returns what describes adapters of a model."""
@@ -61,6 +61,7 @@ class LoraScheduler(SchedulerSide):
         )
         self._ages_at: int | None = None
         self._stats: LoraStats | None = None
+        self._num_entries = 0
 
     # -- start -------------------------------------------------------------------
 
@@ -149,7 +150,10 @@ class LoraScheduler(SchedulerSide):
     def plan(self, builder: PlanBuilder) -> AdapterOrders | None:
         """Returns the orders of workers."""
         gate = self._gate
-        if builder.admitted and gate.has_requests:
+        # Requests that were preempted are missing among the entries.
+        has_moved = builder.admitted or len(builder.entries) != self._num_entries
+        self._num_entries = len(builder.entries)
+        if has_moved and gate.has_requests:
             self._stats = None
             for request in builder.admitted:
                 if request.inner.adapter is not None:
@@ -180,7 +184,8 @@ class LoraScheduler(SchedulerSide):
             self._fail(weights, reason)
         if not (reports.loaded or reports.failed):
             return None
-        self._gate.is_changed = True
+        self._gate.is_changed, self._stats = True, None
+        self._account.tell_residency()
         return reports
 
     def _fail(self, weights: Weights, reason: str) -> None:

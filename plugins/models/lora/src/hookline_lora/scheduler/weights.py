@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from hookline.request import Request, RequestStatus
 from hookline_lora.adapter import AdapterRef
-from hookline_lora.messages import AdapterLevel
+from hookline_metrics.adapters import AdapterLevel
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from hookline.exceptions import ConfigError
 from hookline.step import AdmittedSequence, StepPlan
 from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.failure import KernelError
-from hookline_lora.adapter import LORA, USE
+from hookline_lora.adapter import USE
 from hookline_lora.config import OPTION, LoraConfig
 from hookline_lora.files.paths import find_adapter
 from hookline_lora.files.weights import read_adapter
@@ -19,6 +19,7 @@ from hookline_lora.worker.feed import BASE, AdapterFeed, SlotColumn
 from hookline_lora.worker.own_layers import ModelLayers, find_layers
 from hookline_lora.worker.sites import AdapterSites, PackedAdapter
 from hookline_lora.worker.store import AdapterStore
+from hookline_metrics.adapters import LORA
 
 
 class LoraWorker(WorkerSide):

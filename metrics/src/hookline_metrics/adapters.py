@@ -1,18 +1,33 @@
 """What an engine tells observers of its adapters: a state, and what has happened."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
 
 import msgspec
 
+from hookline.clock import NANOSECONDS
 from hookline.frozen import EMPTY
 from hookline.sections import Section
-from hookline_lora.adapter import LORA
-from hookline_lora.messages import AdapterLevel
+from hookline.stats.scheduler_stats import SchedulerStats
 
+LORA = "lora"
+"""Name of the extension that serves adapters."""
+ADAPTER_GATE = "adapter"
+"""Name of the gate at which requests wait for their adapter."""
 MOST_SHOWN = 64
 """Number of adapters with requests in `LoraStats`."""
 MOST_RESIDENT_SHOWN = 1024
 """Number of adapters in `LoraNews.residency`."""
+
+
+class AdapterLevel(StrEnum):
+    """Where the weights of an adapter are; in vLLM's words."""
+
+    SLOT = "gpu"
+    MEMORY = "cpu"
+    DISK = "disk"
 
 
 class AdapterCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -31,6 +46,11 @@ class AdapterCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     loading: int = 0
     no_slot: int = 0
     holder: str = ""
+
+    @property
+    def waiting(self) -> int:
+        """Number of its requests that wait, for whatever."""
+        return self.queued + self.loading + self.no_slot
 
 
 class LoraTotals(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -69,6 +89,7 @@ class LoraStats(msgspec.Struct, frozen=True, array_like=True):
         loading: Number of adapters that are being read.
         totals: Since the engine's start.
         adapters: Adapters with requests, by name; those `MOST_SHOWN` with the most.
+        others: Sums over the adapters that `adapters` leaves out.
     """
 
     version: int = 0
@@ -81,6 +102,11 @@ class LoraStats(msgspec.Struct, frozen=True, array_like=True):
     loading: int = 0
     totals: LoraTotals = LoraTotals()
     adapters: Mapping[str, AdapterCounts] = EMPTY
+    others: AdapterCounts = AdapterCounts()
+
+    def at_rest(self) -> "LoraStats":
+        """Returns the same totals without adapters: the engine has ended."""
+        return LoraStats(slots=self.slots, totals=self.totals)
 
 
 class AdapterWait(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -94,6 +120,8 @@ class AdapterWait(msgspec.Struct, frozen=True, array_like=True, gc=False):
         loading_seconds: Seconds of it during which the weights were being read.
         holder: Name of an adapter for whose slot it waited the rest of the time; empty
             if that is not known, or there was no rest.
+        loading_from: When that reading began, or the wait if that was later; monotonic
+            ns, None without any.
     """
 
     request_id: int
@@ -102,6 +130,12 @@ class AdapterWait(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ended_at: int
     loading_seconds: float = 0.0
     holder: str = ""
+    loading_from: int | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return (self.ended_at - self.began_at) / NANOSECONDS
 
 
 class AdapterLoad(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -130,11 +164,13 @@ class AdapterUsage(msgspec.Struct, frozen=True, array_like=True, gc=False):
         adapter: Name of its adapter.
         kv_block_seconds: Blocks of the KV cache times seconds, since its last
             admission; its blocks are taken to have grown evenly.
+        digest: Digest of its adapter.
     """
 
     request_id: int
     adapter: str
     kv_block_seconds: float
+    digest: str = ""
 
 
 class AdapterResidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -168,5 +204,43 @@ class LoraNews(msgspec.Struct, array_like=True):
     residency: dict[str, AdapterResidence] | None = None
 
 
-STATS = Section(LORA, LoraStats)
-NEWS = Section(LORA, LoraNews)
+ADAPTER_STATS = Section(LORA, LoraStats)
+ADAPTER_NEWS = Section(LORA, LoraNews)
+
+NO_ADAPTERS = LoraStats()
+
+
+def adapters_of(stats: SchedulerStats) -> LoraStats:
+    """Returns an engine's adapters; zeros if it serves none."""
+    if (found := ADAPTER_STATS.read(stats.sections)) is None:
+        return NO_ADAPTERS
+    return found.at_rest() if stats.is_at_rest else found
+
+
+@dataclass(frozen=True, slots=True)
+class ServedAdapters:
+    """The adapters with requests of all engines of a server.
+
+    Attributes:
+        slots: Number of slots of all engines.
+        running: Names of those with running requests, sorted.
+        waiting: Names of those with waiting requests, sorted.
+        at: When that was so, in seconds since the epoch.
+    """
+
+    slots: int
+    running: tuple[str, ...]
+    waiting: tuple[str, ...]
+    at: int
+
+    @classmethod
+    def of(cls, states: Iterable[SchedulerStats], at: int) -> Self:
+        """Joins the states of engines."""
+        found = [adapters_of(each) for each in states]
+        every = [item for each in found for item in each.adapters.items()]
+        return cls(
+            slots=sum(each.slots for each in found),
+            running=tuple(sorted({name for name, each in every if each.running})),
+            waiting=tuple(sorted({name for name, each in every if each.waiting})),
+            at=at,
+        )
