@@ -87,7 +87,7 @@ class AdapterSites:
         self._max_loras, self._device = max_loras, device
         self._sites: list[_Site] = []
         self._in_head: set[int] = set()
-        self.embeddings, self.heads = EmbeddingSlots(), HeadSlots()
+        self.embeddings, self.heads = EmbeddingSlots(device), HeadSlots(device)
 
     def add(self, *names: str, slices: tuple[Slice, ...] = ()) -> AdaptedSite | None:
         """Makes the site of a product; None if adapters may not change it.
