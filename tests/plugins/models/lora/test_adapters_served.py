@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch.nn import functional
 
 from hookline import LLM, SamplingParams
 from hookline_testing.adapters import make_adapter, shapes_of, with_adapter
@@ -15,7 +18,7 @@ COUNT = 12
 
 
 def assert_says_what_peft_says(
-    oracle: Oracle, adapter: Path, options: Mapping[str, object]
+    oracle: Oracle, adapter: Path, options: Mapping[str, Any]
 ) -> None:
     """With the adapter and without, in one batch; prompts of other lengths."""
     with LLM(
@@ -59,7 +62,7 @@ def assert_says_what_peft_says(
     ids=["async", "tensor", "pipeline", "ngram"],
 )
 def test_engines_say_what_peft_says(
-    options: Mapping[str, object], tmp_path: Path
+    options: Mapping[str, Any], tmp_path: Path
 ) -> None:
     """However a model is divided and its steps are planned."""
     oracle = make_oracle("llama", tmp_path / "model")
@@ -81,3 +84,28 @@ def test_quantized_bases_say_what_peft_says(layout: str, tmp_path: Path) -> None
     adapter = make_adapter(tmp_path / "adapter", shapes_of(oracle.model), rank=6)
 
     assert_says_what_peft_says(oracle, adapter, {})
+
+
+def test_vectors_are_those_of_the_adapted_model(tmp_path: Path) -> None:
+    """Of the last token, normalized; with the adapter and without in one batch."""
+    oracle = make_oracle("llama", tmp_path / "model")
+    adapter = make_adapter(tmp_path / "adapter", shapes_of(oracle.model), rank=6)
+    prompt = PROMPTS[0]
+
+    with LLM(
+        str(oracle.folder),
+        dtype="float32",
+        convert="embed",
+        max_model_len=128,
+        enable_lora=True,
+        lora_modules=[f"it={adapter}"],
+    ) as llm:
+        outputs = llm.embed([prompt, prompt], lora_request=["it", None])
+
+    models = (with_adapter(oracle.model, adapter), oracle.model)
+    for output, model in zip(outputs, models, strict=True):
+        with torch.inference_mode():
+            states = model.get_decoder()(torch.tensor([prompt])).last_hidden_state
+        expected = functional.normalize(states[0, -1], dim=0)
+        found = torch.tensor(output.outputs.embedding)
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0.0)

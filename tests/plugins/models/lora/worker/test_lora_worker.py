@@ -166,6 +166,7 @@ def test_only_steps_with_adapters_carry_rows(slots: list[int]) -> None:
         samples=SamplePlaces(*(np.zeros(0, np.int64) for _ in range(3))),
     )
     column = SlotColumn(3, 8, 6, torch.device("cpu"))
+    column.change_logits = True
     for row, slot in enumerate(slots):
         column.set(row, slot)
 
@@ -175,6 +176,7 @@ def test_only_steps_with_adapters_carry_rows(slots: list[int]) -> None:
         assert found is given
         return
     assert isinstance(found.adapters, StepAdapters)
+    assert found.adapters.sampled is not None
     rows, sampled = (
         {slot: index.tolist() for slot, index in each.groups()}
         for each in (found.adapters.rows, found.adapters.sampled)

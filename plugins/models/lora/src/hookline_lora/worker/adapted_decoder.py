@@ -45,7 +45,7 @@ class AdaptedDecoder:
     def logits(self, states: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
         """Implements `AdaptedParts`."""
         logits, rows = self._decoder.logits_of(states), _adapters(batch).sampled
-        if self._head is not None:
+        if rows is not None and self._head is not None:
             self._head.add(logits, states, rows)
             self._sites.heads.replace(logits, states, rows)
         return logits

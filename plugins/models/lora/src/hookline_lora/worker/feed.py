@@ -20,11 +20,12 @@ class StepAdapters:
 
     Attributes:
         rows: Those of its T tokens.
-        sampled: Those of the W tokens whose logits are computed.
+        sampled: Those of the W tokens whose logits are computed; None if no adapter
+            changes logits.
     """
 
     rows: StepRows
-    sampled: StepRows
+    sampled: StepRows | None
 
 
 class SlotColumn:
@@ -33,16 +34,17 @@ class SlotColumn:
     Attributes:
         slots: [rows] int64; `BASE` for requests without an adapter.
         is_used: Whether any request has had an adapter.
+        change_logits: Whether adapters in slots may change the output layer.
     """
 
     def __init__(
         self, num_rows: int, max_tokens: int, max_loras: int, device: torch.device
     ) -> None:
         self.slots = np.full(num_rows, BASE, np.int64)
-        self.is_used = False
-        self._adapters = StepAdapters(
-            *(StepRows(max_tokens, max_loras, device) for _ in range(2))
-        )
+        self.is_used = self.change_logits = False
+        rows, sampled = (StepRows(max_tokens, max_loras, device) for _ in range(2))
+        self._without_logits = StepAdapters(rows, None)
+        self._all = StepAdapters(rows, sampled)
 
     def set(self, row: int, slot: int) -> None:
         """A request joins; its slot may be `BASE`."""
@@ -57,9 +59,11 @@ class SlotColumn:
         if slots.max() == BASE:
             return None
         of_tokens = np.repeat(slots, inputs.query_lens)
-        self._adapters.rows.fill(of_tokens)
-        self._adapters.sampled.fill(of_tokens[logits_indices])
-        return self._adapters
+        self._all.rows.fill(of_tokens)
+        if not self.change_logits or self._all.sampled is None:
+            return self._without_logits
+        self._all.sampled.fill(of_tokens[logits_indices])
+        return self._all
 
 
 class AdapterFeed:

@@ -149,6 +149,8 @@ class LoraWorker(WorkerSide):
             self._empty(digest)
             self._sites.set(slot, self._store.adapters[digest])
             self._slots[digest] = slot
+        if self._column is not None:
+            self._column.change_logits = self._sites.change_logits
 
     def _empty(self, digest: str) -> None:
         """Takes an adapter out of its slot, if it has one."""

@@ -21,11 +21,13 @@ class PackedAdapter:
         parts: By site; None for those that it leaves alone.
         embedding: Its part of the embedding; or None.
         head: Its output layer in place of the model's; or None.
+        changes_logits: It has an output layer, or changes the model's.
     """
 
     parts: Sequence[PackedParts | None]
     embedding: EmbeddingPart | None = None
     head: torch.Tensor | None = None
+    changes_logits: bool = False
 
     @property
     def num_bytes(self) -> int:
@@ -84,7 +86,8 @@ class AdapterSites:
         self._names = None if targets is None else frozenset(targets)
         self._max_loras, self._device = max_loras, device
         self._sites: list[_Site] = []
-        self.embeddings, self.heads = EmbeddingSlots(), HeadSlots()
+        self._in_head: set[int] = set()
+        self.embeddings, self.heads = EmbeddingSlots(device), HeadSlots(device)
 
     def add(self, *names: str, slices: tuple[Slice, ...] = ()) -> AdaptedSite | None:
         """Makes the site of a product; None if adapters may not change it.
@@ -147,10 +150,14 @@ class AdapterSites:
             parts=[site.pack(products) for site in self._sites],
             embedding=embedding,
             head=weights.whole.get(HEAD),
+            changes_logits=HEAD in products or HEAD in weights.whole,
         )
 
     def set(self, slot: int, packed: PackedAdapter) -> None:
         """Puts an adapter into a slot, in place of what is there."""
+        self._in_head.discard(slot)
+        if packed.changes_logits:
+            self._in_head.add(slot)
         for site, part in zip(self._sites, packed.parts, strict=True):
             if part is None:
                 site.adapted.clear(slot)
@@ -158,6 +165,11 @@ class AdapterSites:
                 site.adapted.set(slot, part)
         self.embeddings.set(slot, packed.embedding)
         self.heads.set(slot, packed.head)
+
+    @property
+    def change_logits(self) -> bool:
+        """Whether an adapter in a slot changes the output layer, or has its own."""
+        return bool(self._in_head)
 
     def clear(self, slot: int) -> None:
         """Empties a slot."""

@@ -28,43 +28,47 @@ class EmbeddingPart(NamedTuple):
 
 
 class EmbeddingSlots:
-    """The embeddings of the adapters in slots."""
+    """The embeddings of the adapters in slots, on the model's device."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._parts: dict[int, EmbeddingPart] = {}
 
     def set(self, slot: int, part: EmbeddingPart | None) -> None:
         """Puts an adapter's part into a slot; None empties it."""
         self._parts.pop(slot, None)
         if part is not None:
-            self._parts[slot] = part
+            self._parts[slot] = EmbeddingPart(
+                part.by_token.to(self._device), part.spread.to(self._device)
+            )
 
     def add(
         self, hidden: torch.Tensor, token_ids: torch.Tensor, rows: StepRows
     ) -> None:
         """Adds to embeddings [T, width] of tokens [T], in place."""
-        for index, part in _found(self._parts, rows, hidden.device):
+        for index, part in _found(self._parts, rows, self._device):
             own = part.by_token[token_ids[index]].float() @ part.spread.float()
             hidden[index] += own.to(hidden.dtype)
 
 
 class HeadSlots:
-    """The output layers that adapters in slots have in place of the model's."""
+    """The output layers that adapters in slots have, on the model's device."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._weights: dict[int, torch.Tensor] = {}
 
     def set(self, slot: int, weight: torch.Tensor | None) -> None:
         """Puts a weight [vocabulary, width] into a slot; None empties it."""
         self._weights.pop(slot, None)
         if weight is not None:
-            self._weights[slot] = weight
+            self._weights[slot] = weight.to(self._device)
 
     def replace(
         self, logits: torch.Tensor, states: torch.Tensor, rows: StepRows
     ) -> None:
         """Computes logits [W, vocabulary] of some states [W, width] anew, in place."""
-        for index, weight in _found(self._weights, rows, states.device):
+        for index, weight in _found(self._weights, rows, self._device):
             logits[index] = states[index] @ weight.t()
 
 
