@@ -24,7 +24,7 @@ class Described:
     """An adapter whose files have been read.
 
     Attributes:
-        key: What `begin` was given.
+        key: What `ask` was given.
         ref: The adapter; None if it cannot be served.
         error: Why not.
     """
@@ -38,7 +38,7 @@ class Describing:
     """A thread that describes adapters, one by one; it lives while there are some.
 
     Attributes:
-        num_pending: Number of adapters that `take` has yet to return.
+        num_pending: Number of adapters that `drain` has yet to return.
     """
 
     def __init__(self, describe: Describe) -> None:
@@ -50,7 +50,7 @@ class Describing:
         self._thread: threading.Thread | None = None
         self.num_pending = 0
 
-    def begin(self, key: str, source: AdapterSource) -> bool:
+    def ask(self, key: str, source: AdapterSource) -> bool:
         """Has an adapter described; False if too many are waiting."""
         if self.num_pending >= MOST_QUEUED:
             return False
@@ -65,10 +65,10 @@ class Describing:
 
     @property
     def has_ended(self) -> bool:
-        """Whether `take` would return all that is pending."""
+        """Whether `drain` would return all that is pending."""
         return self._ended.qsize() == self.num_pending
 
-    def take(self) -> list[Described]:
+    def drain(self) -> list[Described]:
         """Returns what has ended since the last call."""
         found = []
         with contextlib.suppress(queue.Empty):

@@ -113,7 +113,7 @@ class Registry:
         weights = loading.weights = self._weights(ref)
         weights.tickets[ticket] = Ticket(ref, loading.since or 0)
 
-    def end_loading(self, ticket: str) -> None:
+    def forget_loading(self, ticket: str) -> None:
         """Forgets a loading; its weights stay if anything else needs them."""
         loading = self.loadings.pop(ticket, None)
         if loading is not None and loading.weights is not None:
@@ -126,7 +126,7 @@ class Registry:
             if loading.since is None:
                 loading.since = now
             elif now - loading.since > LOADING_NS:
-                self.end_loading(ticket)
+                self.forget_loading(ticket)
 
     def wanted_by_loadings(self) -> Iterator[Weights]:
         """Yields the weights that loadings wait for."""

@@ -206,10 +206,10 @@ class LoraScheduler(SchedulerSide):
     def _read_unknown(self, use: AdapterUse) -> bool:
         """Has an adapter read that a request names, and that is not known here."""
         source = AdapterSource(name=use.name, path=use.path)
-        return self.describing.begin(use.digest, source)
+        return self.describing.ask(use.digest, source)
 
     def _take_described(self) -> None:
-        for described in self.describing.take():
+        for described in self.describing.drain():
             self._gate.is_changed = True
             if self._commands.take_described(described):
                 continue
