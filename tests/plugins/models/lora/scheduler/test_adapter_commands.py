@@ -154,7 +154,7 @@ def test_unload_waits_for_requests_and_frees_slot_and_memory() -> None:
     assert leaving.adapters["a"].running == 1
     assert engine.finished[1].cause == LengthReached()
     assert engine.finished[2].cause == Rejected(
-        kind="unknown_adapter", message="adapter 'a' has been unloaded"
+        kind="model_not_found", message="adapter 'a' has been unloaded"
     )
     assert engine.tell(ListAdapters()).adapters == {}
     assert engine.worker.memory == set()
