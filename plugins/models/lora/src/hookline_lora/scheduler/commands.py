@@ -125,7 +125,7 @@ class Commands:
         is_full = len(loadings) >= MOST_LOADINGS
         if is_full or not self._describing.ask(_TICKET + ticket, source):
             return "too many adapters are being loaded"
-        loadings[ticket] = Loading()
+        loadings[ticket] = Loading(command.name)
         return None
 
     def _commit(self, ticket: str) -> str | None:

@@ -126,6 +126,7 @@ class LoraScheduler(SchedulerSide):
     def _place(self, now: int) -> None:
         residency, claims = self._residency, self._gate.claims
         self._registry.age_loadings(now)
+        self._gate.settle_replaced()
         self._forget_unneeded()
         for weights in self._registry.wanted_by_loadings():
             claims[weights.digest] = weights
