@@ -8,7 +8,6 @@ from hookline.finish_cause import Aborted, Failed, FinishCause, LengthReached, R
 from hookline_lora.config import AdapterSource, LoraConfig
 from hookline_lora.messages import (
     AbandonAdapter,
-    AdapterLevel,
     CommitAdapter,
     ListAdapters,
     LoadingState,
@@ -19,6 +18,7 @@ from hookline_lora.messages import (
 )
 from hookline_lora.scheduler.commands import ABORTED_BY, MOST_LOADINGS
 from hookline_lora.scheduler.registry import LOADING_NS
+from hookline_metrics.adapters import AdapterLevel
 from hookline_testing.adapter_engine import AdapterEngine, AdapterFiles
 
 
