@@ -17,6 +17,8 @@ Describe = Callable[[AdapterSource], AdapterRef]
 
 MOST_QUEUED = 64
 """Number of adapters that may wait to be described."""
+CLOSE_SECONDS = 10.0
+"""Longest wait for the adapter that is being read when the engine ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +80,17 @@ class Describing:
         return found
 
     def close(self) -> None:
-        """Ends the thread after the adapter that it is reading."""
+        """Ends the thread after the adapter that it is reading.
+
+        One whose storage hangs cannot be ended, and goes with the process.
+        """
         if self._thread is None:
             return
         with contextlib.suppress(queue.Empty):
             while True:
                 self._asked.get_nowait()
         self._asked.put(None)
-        self._thread.join()
+        self._thread.join(CLOSE_SECONDS)
         self._thread = None
 
     def _run(self) -> None:
