@@ -37,7 +37,7 @@ class Described:
 
 
 class Describing:
-    """A thread that describes adapters, one by one; it lives while there are some.
+    """A thread that describes adapters, one by one; begun with the first.
 
     Attributes:
         num_pending: Number of adapters that `drain` has yet to return.
