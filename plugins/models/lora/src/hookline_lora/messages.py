@@ -102,6 +102,9 @@ class UnloadAdapter(msgspec.Struct, frozen=True, tag=True):
     """Accept no new request with an adapter, and free its slot, memory and blocks.
 
     Answered at once; the adapter is listed as `leaving` until its requests have ended.
+    Then its blocks are free. The prefix cache keeps their content until they are used
+    for another, like that of all free blocks: nobody finds it unless the same files are
+    loaded again.
     """
 
     name: str

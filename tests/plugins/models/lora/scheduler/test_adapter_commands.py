@@ -4,11 +4,10 @@ import msgspec
 import pytest
 
 from hookline.exceptions import ConfigError
-from hookline.finish_cause import Aborted, LengthReached, Rejected
+from hookline.finish_cause import Aborted, Failed, FinishCause, LengthReached, Rejected
 from hookline_lora.config import AdapterSource, LoraConfig
 from hookline_lora.messages import (
     AbandonAdapter,
-    AdapterLevel,
     CommitAdapter,
     ListAdapters,
     LoadingState,
@@ -19,6 +18,7 @@ from hookline_lora.messages import (
 )
 from hookline_lora.scheduler.commands import ABORTED_BY, MOST_LOADINGS
 from hookline_lora.scheduler.registry import LOADING_NS
+from hookline_metrics.adapters import AdapterLevel
 from hookline_testing.adapter_engine import AdapterEngine, AdapterFiles
 
 
@@ -121,8 +121,16 @@ def test_after_a_reload_running_requests_end_with_the_weights_they_began_with() 
     assert {each.cause for each in engine.finished.values()} == {LengthReached()}
 
 
-def test_requests_that_wait_for_replaced_weights_get_the_new_ones() -> None:
-    """The old ones cannot be read any more, for their files have been replaced."""
+@pytest.mark.parametrize(
+    ("command", "cause"), [(CommitAdapter, LengthReached), (AbandonAdapter, Failed)]
+)
+def test_requests_that_wait_for_replaced_weights_get_the_new_ones(
+    command: type[CommitAdapter | AbandonAdapter], cause: type[FinishCause]
+) -> None:
+    """The old ones cannot be read any more: new ones are in their place.
+
+    A request waits until they are committed; it fails if they never are.
+    """
     engine = AdapterEngine(LoraConfig(max_loras=1, max_cpu_loras=2))
     for name in "abc":
         load(engine, name, f"/adapters/{name}")
@@ -131,13 +139,15 @@ def test_requests_that_wait_for_replaced_weights_get_the_new_ones() -> None:
     engine.tell(PrepareAdapter(ticket="t", name="a", path="/adapters/a"))
     engine.steps(3)
     engine.send(1, "a", path="/adapters/a", digest="a")
-    engine.steps(1)
-    engine.tell(CommitAdapter("t"))
+    engine.steps(12)
+    failures = engine.stats.totals.load_failures
+    waiting = dict(engine.core.stats.held)
+    engine.tell(command("t"))
     engine.run()
 
-    assert engine.stats.totals.load_failures == 1
-    assert engine.finished[1].cause == LengthReached()
-    assert engine.worker.slots == {0: "a2"}
+    assert failures == 1
+    assert waiting == {"adapter": 1}
+    assert type(engine.finished[1].cause) is cause
 
 
 def test_unload_waits_for_requests_and_frees_slot_and_memory() -> None:
@@ -154,7 +164,7 @@ def test_unload_waits_for_requests_and_frees_slot_and_memory() -> None:
     assert leaving.adapters["a"].running == 1
     assert engine.finished[1].cause == LengthReached()
     assert engine.finished[2].cause == Rejected(
-        kind="unknown_adapter", message="adapter 'a' has been unloaded"
+        kind="model_not_found", message="adapter 'a' has been unloaded"
     )
     assert engine.tell(ListAdapters()).adapters == {}
     assert engine.worker.memory == set()
@@ -301,3 +311,18 @@ def test_adapters_of_the_start_that_cannot_be_served_end_it(is_pinned: bool) -> 
 
     with pytest.raises(ConfigError, match=f"lora-modules: {reason}"):
         AdapterEngine(LoraConfig(modules=(source,), max_loras=1), files=files)
+
+
+def test_loadings_that_are_not_committed_keep_no_others_waiting() -> None:
+    """With room for one, several are ready to be committed, and requests run."""
+    engine = AdapterEngine(LoraConfig(max_loras=1, max_cpu_loras=1))
+    load(engine, "a", "/adapters/a")
+    for name in "bc":
+        engine.tell(PrepareAdapter(ticket=name, name=name, path=f"/adapters/{name}"))
+    engine.send(1, "a", path="/adapters/a")
+    engine.run()
+    states = engine.tell(ListAdapters()).loading.values()
+
+    assert engine.finished[1].cause == LengthReached()
+    assert [each.is_ready for each in states] == [True, True]
+    assert len(engine.worker.memory) == 1

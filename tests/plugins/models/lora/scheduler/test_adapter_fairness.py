@@ -119,14 +119,14 @@ def assert_fair(engine: AdapterEngine, setting: Setting) -> None:
     assert longest <= setting.bound_seconds
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(engines(st.just(())), arrivals)
 def test_every_wait_is_bounded(setting: Setting, given: list[Arrival]) -> None:
     """Adapters come and go in any order; slots and memory hold some of them."""
     assert_fair(serve(setting, given), setting)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(engines(st.just(())), arrivals)
 def test_every_wait_is_bounded_beside_adapters_that_are_never_idle(
     setting: Setting, given: list[Arrival]
@@ -135,7 +135,7 @@ def test_every_wait_is_bounded_beside_adapters_that_are_never_idle(
     assert_fair(serve(setting, given, hot_steps=80), setting)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(engines(st.tuples(*[st.integers(1, 4)] * 7)), arrivals)
 def test_every_wait_is_bounded_where_bytes_are_short(
     setting: Setting, given: list[Arrival]

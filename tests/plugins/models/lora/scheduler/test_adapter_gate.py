@@ -261,7 +261,7 @@ def test_weights_that_can_never_fit_end_their_requests_with_the_reason() -> None
     assert isinstance(cause, Failed)
     assert cause.detail == (
         "adapter 'big': its weights have 101 bytes; --lora-memory is 100, of which "
-        "adapters that are pinned or being loaded take 0"
+        "pinned adapters take 0"
     )
     assert engine.finished[2].cause == LengthReached()
 

@@ -72,7 +72,7 @@ class Commands:
             case CommitAdapter():
                 error = self._commit(command.ticket)
             case AbandonAdapter():
-                self._registry.end_loading(command.ticket)
+                self._registry.forget_loading(command.ticket)
                 error = None
             case UnloadAdapter():
                 error = self._unload(command, now)
@@ -123,9 +123,9 @@ class Commands:
             is_pinned=command.is_pinned,
         )
         is_full = len(loadings) >= MOST_LOADINGS
-        if is_full or not self._describing.begin(_TICKET + ticket, source):
+        if is_full or not self._describing.ask(_TICKET + ticket, source):
             return "too many adapters are being loaded"
-        loadings[ticket] = Loading()
+        loadings[ticket] = Loading(command.name)
         return None
 
     def _commit(self, ticket: str) -> str | None:
@@ -136,7 +136,7 @@ class Commands:
         if state.ref is None or not state.is_ready:
             return loading.error or "the adapter is still being loaded"
         registry.add(state.ref)
-        registry.end_loading(ticket)
+        registry.forget_loading(ticket)
         return None
 
     def _unload(self, command: UnloadAdapter, now: int) -> str | None:

@@ -17,6 +17,8 @@ Describe = Callable[[AdapterSource], AdapterRef]
 
 MOST_QUEUED = 64
 """Number of adapters that may wait to be described."""
+CLOSE_SECONDS = 10.0
+"""Longest wait for the adapter that is being read when the engine ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Described:
     """An adapter whose files have been read.
 
     Attributes:
-        key: What `begin` was given.
+        key: What `ask` was given.
         ref: The adapter; None if it cannot be served.
         error: Why not.
     """
@@ -35,10 +37,10 @@ class Described:
 
 
 class Describing:
-    """A thread that describes adapters, one by one; it lives while there are some.
+    """A thread that describes adapters, one by one; begun with the first.
 
     Attributes:
-        num_pending: Number of adapters that `take` has yet to return.
+        num_pending: Number of adapters that `drain` has yet to return.
     """
 
     def __init__(self, describe: Describe) -> None:
@@ -50,7 +52,7 @@ class Describing:
         self._thread: threading.Thread | None = None
         self.num_pending = 0
 
-    def begin(self, key: str, source: AdapterSource) -> bool:
+    def ask(self, key: str, source: AdapterSource) -> bool:
         """Has an adapter described; False if too many are waiting."""
         if self.num_pending >= MOST_QUEUED:
             return False
@@ -65,10 +67,10 @@ class Describing:
 
     @property
     def has_ended(self) -> bool:
-        """Whether `take` would return all that is pending."""
+        """Whether `drain` would return all that is pending."""
         return self._ended.qsize() == self.num_pending
 
-    def take(self) -> list[Described]:
+    def drain(self) -> list[Described]:
         """Returns what has ended since the last call."""
         found = []
         with contextlib.suppress(queue.Empty):
@@ -78,14 +80,17 @@ class Describing:
         return found
 
     def close(self) -> None:
-        """Ends the thread after the adapter that it is reading."""
+        """Ends the thread after the adapter that it is reading.
+
+        One whose storage hangs cannot be ended, and goes with the process.
+        """
         if self._thread is None:
             return
         with contextlib.suppress(queue.Empty):
             while True:
                 self._asked.get_nowait()
         self._asked.put(None)
-        self._thread.join()
+        self._thread.join(CLOSE_SECONDS)
         self._thread = None
 
     def _run(self) -> None:

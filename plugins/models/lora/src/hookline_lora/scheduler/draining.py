@@ -31,11 +31,11 @@ class Draining:
         self._drains: dict[str, Drain] = {}
         self._chosen: dict[str, Drain] = {}
 
-    def begin(self) -> None:
+    def renew(self) -> None:
         """Begins to choose anew."""
         self._chosen = {}
 
-    def end(self) -> None:
+    def settle(self) -> None:
         """All that have not been chosen admit requests again."""
         self._drains = self._chosen
 

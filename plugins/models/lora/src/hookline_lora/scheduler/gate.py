@@ -57,6 +57,7 @@ class AdapterGate:
         self._read = read
         self._weights: dict[int, Weights] = {}
         self._unread: dict[str, dict[int, Request]] = {}
+        self._replaced: dict[int, tuple[Request, Weights, str]] = {}
         self._ended: list[Readiness] = []
         self.now = 0
         self.claims: dict[str, Weights] = {}
@@ -108,6 +109,7 @@ class AdapterGate:
     def forget(self, request: Request) -> Weights | None:
         """Forgets a request that ends; returns the weights that it needed."""
         request_id = request.request_id
+        self._replaced.pop(request_id, None)
         weights = self._weights.pop(request_id, None)
         if weights is None:
             for waiting in self._unread.values():
@@ -140,18 +142,28 @@ class AdapterGate:
     def load_failed(self, weights: Weights, reason: str) -> None:
         """Ends the requests that wait for weights that could not be read.
 
-        Those whose adapter has been loaded anew meanwhile use the new one instead.
+        If the adapter has been loaded anew meanwhile, or is being loaded, its files are
+        those of the new one, which computes them instead.
         """
         for wait in list(weights.waiting.values()):
-            request = wait.request
-            del weights.waiting[request.request_id]
-            ref = self._registry.refs.get(name_of(request))
+            del weights.waiting[wait.request.request_id]
+            self._replaced[wait.request.request_id] = wait.request, weights, reason
+        self.settle_replaced()
+
+    def settle_replaced(self) -> None:
+        """Lets requests go on whose adapter has been replaced, or will not be."""
+        for request_id, (request, weights, reason) in list(self._replaced.items()):
+            name = name_of(request)
+            ref = self._registry.refs.get(name)
             # Blocks that were looked up by their hashes are those of the old weights.
-            is_new = not request.block_hashes
-            if ref is None or ref.digest == weights.digest or not is_new:
-                self._end(request, Failed(f"adapter {name_of(request)!r}: {reason}"))
-            else:
+            is_new = ref is not None and ref.digest != weights.digest
+            if is_new and ref is not None and not request.block_hashes:
                 self._wait(request, self._switch(request, ref))
+            elif is_new or not self._registry.is_loading(name):
+                self._end(request, Failed(f"adapter {name!r}: {reason}"))
+            else:
+                continue
+            del self._replaced[request_id]
 
     def _arrive(self, request: Request) -> Weights | None:
         """Returns the weights of a new request; None if they are not known yet."""

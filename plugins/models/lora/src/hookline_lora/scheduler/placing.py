@@ -50,7 +50,7 @@ class Placing:
 
     def place(self, claims: Iterable[Weights], now: int) -> None:
         """Gives places to claims, as far as there are some."""
-        self._draining.begin()
+        self._draining.renew()
         self._memory_is_kept = False
         for claim in sorted(claims, key=lambda each: self._order(each, now)):
             is_aged = now >= self.ages_at(claim)
@@ -61,7 +61,7 @@ class Placing:
                     self._take_slot(claim, now, is_aged=is_aged)
             else:
                 self._memory_is_kept |= is_aged
-        self._draining.end()
+        self._draining.settle()
 
     def _order(self, claim: Weights, now: int) -> tuple[int, int, int]:
         """Sort key of claims: whose turn it is."""

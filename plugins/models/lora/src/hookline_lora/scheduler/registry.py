@@ -24,11 +24,13 @@ class Loading:
     """A loading that has not been committed.
 
     Attributes:
+        name: Name that requests will use.
         since: When it began, ns; None until that is known.
         weights: What was described; None before, and if that failed.
         error: Why it failed; empty if it has not.
     """
 
+    name: str
     since: int | None = None
     weights: Weights | None = None
     error: str = ""
@@ -39,8 +41,8 @@ class Loading:
             return LoadingState(error=self.error)
         if self.weights is None:
             return LoadingState()
-        ref = self.weights.tickets[ticket].ref
-        return LoadingState(ref=ref, is_ready=self.weights.is_loaded)
+        found = self.weights.tickets[ticket]
+        return LoadingState(ref=found.ref, is_ready=found.is_ready)
 
 
 class Registry:
@@ -111,9 +113,10 @@ class Registry:
         if (loading := self.loadings.get(ticket)) is None:
             return
         weights = loading.weights = self._weights(ref)
-        weights.tickets[ticket] = Ticket(ref, loading.since or 0)
+        since = loading.since or 0
+        weights.tickets[ticket] = Ticket(ref, since, is_ready=weights.is_loaded)
 
-    def end_loading(self, ticket: str) -> None:
+    def forget_loading(self, ticket: str) -> None:
         """Forgets a loading; its weights stay if anything else needs them."""
         loading = self.loadings.pop(ticket, None)
         if loading is not None and loading.weights is not None:
@@ -126,17 +129,23 @@ class Registry:
             if loading.since is None:
                 loading.since = now
             elif now - loading.since > LOADING_NS:
-                self.end_loading(ticket)
+                self.forget_loading(ticket)
+
+    def is_loading(self, name: str) -> bool:
+        """Whether a loading may soon be committed under a name."""
+        loadings = self.loadings.values()
+        return any(each.name == name and not each.error for each in loadings)
 
     def wanted_by_loadings(self) -> Iterator[Weights]:
         """Yields the weights that loadings wait for."""
         for loading in self.loadings.values():
-            if loading.weights is not None:
+            if loading.weights is not None and loading.weights.has_loadings:
                 yield loading.weights
 
     def fail_loadings(self, weights: Weights, error: str) -> None:
         """Notes that weights could not be read that loadings wait for."""
-        for ticket in list(weights.tickets):
+        waiting = [key for key, each in weights.tickets.items() if not each.is_ready]
+        for ticket in waiting:
             loading = self.loadings[ticket]
             weights.former = weights.tickets.pop(ticket).ref
             loading.weights, loading.error = None, error

@@ -87,11 +87,11 @@ class Residency:
         if capacity.most is not None and len(pinned) >= capacity.most:
             return (
                 f"main memory has room for {capacity.most} adapters, which are all "
-                "pinned or being loaded"
+                "pinned"
             )
         return (
             f"its weights have {own} bytes; --lora-memory is {capacity.num_bytes}, of "
-            f"which adapters that are pinned or being loaded take {taken}"
+            f"which pinned adapters take {taken}"
         )
 
     def take_orders(self) -> AdapterOrders | None:
@@ -124,6 +124,8 @@ class Residency:
         self.version += 1
         weights.is_loading = False
         weights.loaded_at = weights.last_used = now
+        for ticket in weights.tickets.values():
+            ticket.is_ready = True
         if weights.slot is not None:
             self._fill(weights, weights.slot, now)
 

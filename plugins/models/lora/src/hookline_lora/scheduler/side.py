@@ -126,6 +126,7 @@ class LoraScheduler(SchedulerSide):
     def _place(self, now: int) -> None:
         residency, claims = self._residency, self._gate.claims
         self._registry.age_loadings(now)
+        self._gate.settle_replaced()
         self._forget_unneeded()
         for weights in self._registry.wanted_by_loadings():
             claims[weights.digest] = weights
@@ -206,10 +207,10 @@ class LoraScheduler(SchedulerSide):
     def _read_unknown(self, use: AdapterUse) -> bool:
         """Has an adapter read that a request names, and that is not known here."""
         source = AdapterSource(name=use.name, path=use.path)
-        return self.describing.begin(use.digest, source)
+        return self.describing.ask(use.digest, source)
 
     def _take_described(self) -> None:
-        for described in self.describing.take():
+        for described in self.describing.drain():
             self._gate.is_changed = True
             if self._commands.take_described(described):
                 continue

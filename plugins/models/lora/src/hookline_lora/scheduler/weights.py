@@ -28,10 +28,13 @@ class Ticket:
     Attributes:
         ref: The adapter.
         since: When it began, ns.
+        is_ready: Whether the weights have been in main memory since. They may leave it
+            again before the loading is committed, so that none keeps others waiting.
     """
 
     ref: AdapterRef
     since: int
+    is_ready: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -84,8 +87,8 @@ class Weights:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether they must stay in main memory."""
-        return bool(self.tickets) or any(ref.is_pinned for ref in self.refs.values())
+        """Whether an adapter of theirs is pinned."""
+        return any(ref.is_pinned for ref in self.refs.values())
 
     @property
     def is_loaded(self) -> bool:
@@ -100,7 +103,12 @@ class Weights:
     @property
     def is_wanted(self) -> bool:
         """Whether requests or loadings wait for them."""
-        return bool(self.waiting or self.tickets)
+        return bool(self.waiting or self.has_loadings)
+
+    @property
+    def has_loadings(self) -> bool:
+        """Whether loadings wait until they have been in main memory."""
+        return not all(ticket.is_ready for ticket in self.tickets.values())
 
     @property
     def level(self) -> AdapterLevel:
@@ -112,7 +120,8 @@ class Weights:
     def oldest(self) -> int:
         """Time when the oldest request or loading came that waits for them, ns."""
         waiting = (wait.request.queued_at for wait in self.waiting.values())
-        loadings = (ticket.since for ticket in self.tickets.values())
+        tickets = self.tickets.values()
+        loadings = (ticket.since for ticket in tickets if not ticket.is_ready)
         return min((*waiting, *loadings))
 
     @property
