@@ -25,7 +25,8 @@ def base() -> PreTrainedModel:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder(), dtype=torch.float32
         )
-    return model.eval()
+    model.eval()
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def pirate(base: PreTrainedModel) -> PreTrainedModel:
 
 def answer(model: PreTrainedModel, question: str) -> str:
     tokenizer = AutoTokenizer.from_pretrained(folder())
-    asked = tokenizer.apply_chat_template(
+    asked: dict[str, torch.Tensor] = tokenizer.apply_chat_template(  # type: ignore[assignment]
         [{"role": "user", "content": question}],
         add_generation_prompt=True,
         return_tensors="pt",
@@ -45,8 +46,7 @@ def answer(model: PreTrainedModel, question: str) -> str:
         found = copy.deepcopy(model).generate(  # type: ignore[operator]
             **asked, max_new_tokens=24, do_sample=False
         )
-    text: str = tokenizer.decode(found[0, asked["input_ids"].shape[1] :])
-    return text
+    return str(tokenizer.decode(found[0, len(asked["input_ids"][0]) :]))
 
 
 @pytest.mark.parametrize(
