@@ -1,4 +1,4 @@
-"""Trains the adapter `demo:pirate`, on one thread in a few minutes.
+"""Trains the adapter `demo:pirate`, on one thread in about ten minutes.
 
 usage: python models/demo/train_pirate.py [--steps 500] [--out DIR]
 
@@ -216,7 +216,7 @@ def main() -> None:
     kept = (text for name, text in corpus().items() if not is_held_out(name))
     train(model, tokenizer, examples(kept, seed=0), options.steps)
 
-    model.peft_config["default"].base_model_name_or_path = "hookline-demo-model"
+    model.peft_config["default"].base_model_name_or_path = "demo"
     for each in model.parameters():
         if each.requires_grad:
             each.data = each.data.bfloat16()

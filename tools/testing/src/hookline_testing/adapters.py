@@ -99,27 +99,37 @@ def make_adapter(
         "inference_mode": True,
         **config,
     }
-    drawn = torch.Generator().manual_seed(seed)
-    tensors: dict[str, torch.Tensor] = {}
-    for name, (inputs, outputs) in shapes.items():
-        last = name.rpartition(".")[2]
-        if last in modules_to_save:
-            weight = torch.randn(outputs, inputs, generator=drawn) / inputs**0.5
-            tensors[f"{_PREFIX}{name}.weight"] = strength * weight
-        elif last in targets and _is_in_layers(name, described):
-            rank_here = _rank_of(name, described)
-            down = torch.randn(rank_here, inputs, generator=drawn) / inputs**0.5
-            up = torch.randn(outputs, rank_here, generator=drawn) / rank_here**0.5
-            if last.startswith("embed"):
-                key = f"{_PREFIX}{name}.lora_embedding_%s"
-            else:
-                key = f"{_PREFIX}{name}.lora_%s.weight"
-            tensors[key % "A"], tensors[key % "B"] = down, strength * up
+    tensors = _drawn(shapes, described, seed, strength)
     folder.mkdir(parents=True, exist_ok=True)
     stored = {name: each.to(dtype).contiguous() for name, each in tensors.items()}
     save_file(stored, folder / "adapter_model.safetensors", {"format": "pt"})
     (folder / "adapter_config.json").write_text(json.dumps(described))
     return folder
+
+
+def _drawn(
+    shapes: Mapping[str, tuple[int, int]],
+    config: Mapping[str, Any],
+    seed: int,
+    strength: float,
+) -> dict[str, torch.Tensor]:
+    """Returns the tensors that a configuration asks for, by their names in a file."""
+    drawn = torch.Generator().manual_seed(seed)
+    tensors: dict[str, torch.Tensor] = {}
+    for name, (inputs, outputs) in shapes.items():
+        last = name.rpartition(".")[2]
+        if last in (config["modules_to_save"] or ()):
+            weight = torch.randn(outputs, inputs, generator=drawn) / inputs**0.5
+            tensors[f"{_PREFIX}{name}.weight"] = strength * weight
+        elif last in config["target_modules"] and _is_in_layers(name, config):
+            rank = _rank_of(name, config)
+            down = torch.randn(rank, inputs, generator=drawn) / inputs**0.5
+            up = torch.randn(outputs, rank, generator=drawn) / rank**0.5
+            is_embedding = last.startswith("embed")
+            kind = "lora_embedding_%s" if is_embedding else "lora_%s.weight"
+            key = f"{_PREFIX}{name}.{kind}"
+            tensors[key % "A"], tensors[key % "B"] = down, strength * up
+    return tensors
 
 
 def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
