@@ -98,6 +98,27 @@ def test_frame_tells_who_waits_and_why(folder: Path) -> None:
     staged.loop.close()
 
 
+def test_frame_tells_adapters(folder: Path) -> None:
+    """
+    Adapters and the base model have their requests and blocks, once there is one.
+    """
+    staged = StagedEngine(folder, num_seqs=2)
+    staged.add("base", prompt=32, n=20)
+    staged.turn(times=2)
+    before = frame_of(staged)
+    staged.add("one", prompt=32, n=20, adapter="legal")
+    staged.add("two", prompt=32, n=20, adapter="legal")
+    staged.turn(times=3)
+    frame = frame_of(staged)
+
+    assert before.adapters == []
+    shown = [(each.name, each.running, each.waiting) for each in frame.adapters]
+    assert shown == [("legal", 1, 1), ("", 1, 0)]
+    assert sum(each.blocks for each in frame.adapters) == frame.used
+    assert row_of(frame, "one").adapter == "legal"
+    staged.loop.close()
+
+
 def test_frame_tells_preemptions_and_owners(folder: Path) -> None:
     """
     Two requests outgrow the blocks: one loses its own, and the map shows who has them.

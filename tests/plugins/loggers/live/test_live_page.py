@@ -113,7 +113,7 @@ def test_top_shows_hostile_text_as_text(staged: StagedEngine) -> None:
     """
     Ids and tenants do not move the cursor, and numbers are the engine's.
     """
-    staged.add(HOSTILE, f"t{HOSTILE}", prompt=32, n=9)
+    staged.add(HOSTILE, f"t{HOSTILE}", prompt=32, n=9, adapter=f"a{HOSTILE}")
     staged.turn(times=3)
     totals = Totals()
     totals.add(LiveView(os.getpid(), {}).frame_at(staged.clock.wall()))
@@ -126,6 +126,7 @@ def test_top_shows_hostile_text_as_text(staged: StagedEngine) -> None:
     assert "\x1b[31m" not in coloured
     assert "<img src=x onerror=alert(1)>\ufffd" in plain
     assert "1 of 4 run, 0 wait" in plain
+    assert re.search(r"^a<img src=x onerror=al\S* +1 +0 +\d+$", plain, re.MULTILINE)
     assert "steps: planning 0 %, fixed cost 0 %, prompts 25 %, decoding 75 %" in plain
     assert re.search(r"decode +\S+ ms +32 +0 +4$", plain, re.MULTILINE)
 

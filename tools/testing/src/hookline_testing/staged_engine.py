@@ -69,12 +69,18 @@ class StagedEngine:
         return self.clock.wall()
 
     def add(
-        self, client: str = "", tenant: str | None = None, prompt: int = 32, n: int = 8
+        self,
+        client: str = "",
+        tenant: str | None = None,
+        prompt: int = 32,
+        n: int = 8,
+        *,
+        adapter: str | None = None,
     ) -> None:
         """Adds a request of its own prompt that generates `n` tokens."""
         self._number += 1
         request = engine_request(self._number, [self._number] * prompt, n)
-        facts = RequestFacts(client_id=client, tenant=tenant)
+        facts = RequestFacts(client_id=client, tenant=tenant, lora=adapter)
         self.turn(Add(msgspec.structs.replace(request, facts=facts)))
 
     def turn(self, *commands: Add, times: int = 1) -> None:

@@ -1,12 +1,13 @@
 """What one engine does, from the records of its ring."""
 
+from collections.abc import Callable
 from itertools import islice
 from typing import assert_never
 
 from hookline_live.blocks import BlockMap
 from hookline_live.columns import MOST_TENANTS, Columns
 from hookline_live.costs import Costs
-from hookline_live.frame import EngineFrame, TenantState
+from hookline_live.frame import EngineFrame, OwnerState
 from hookline_live.requests import Request, Requests
 from hookline_recording.costs import StepSize
 from hookline_recording.front_end_schema import Answered, Served
@@ -126,7 +127,10 @@ class EngineView:
             cells=self._blocks.cells(),
             cell_blocks=self._blocks.cell_blocks,
             holders=self._blocks.holders(),
-            tenants=self._tenants(known),
+            tenants=self._owners(known, lambda each: each.tenant),
+            adapters=self._owners(known, lambda each: each.adapter)
+            if any(each.adapter for each in known)
+            else [],
             running=running,
             waiting=waiting,
             held=held,
@@ -221,19 +225,23 @@ class EngineView:
             now.drafted += draft if isinstance(draft, int) else len(draft)
             now.accepted += max(0, counts.get(request_id, 1) - 1)
 
-    def _tenants(self, known: list[Request]) -> list[TenantState]:
-        found: dict[str, TenantState] = {}
+    def _owners(
+        self, known: list[Request], owner_of: Callable[[Request], str]
+    ) -> list[OwnerState]:
+        """Returns those with most open requests; all others are the last one."""
+        found: dict[str, OwnerState] = {}
         for each in known:
             if each.end:
                 continue
-            tenant = found.setdefault(each.tenant, TenantState(each.tenant))
+            name = owner_of(each)
+            owner = found.setdefault(name, OwnerState(name))
             if each.phase in _WAITING:
-                tenant.waiting += 1
+                owner.waiting += 1
             else:
-                tenant.running += 1
-            tenant.blocks += self._blocks.held_by(each.facts.request_id)
+                owner.running += 1
+            owner.blocks += self._blocks.held_by(each.facts.request_id)
         ranked = sorted(found.values(), key=lambda each: -(each.running + each.waiting))
-        others = TenantState(None)
+        others = OwnerState(None)
         for left_out in ranked[MOST_TENANTS:]:
             others.running += left_out.running
             others.waiting += left_out.waiting

@@ -91,6 +91,7 @@ class Row(msgspec.Struct, omit_defaults=True):
         client: What its client calls it.
         response: Id of its response.
         tenant: Tenant that it is accounted to.
+        adapter: Name of its adapter.
         priority: Lower runs first under the priority policy.
         prompt: Length of the prompt.
         limit: Limit of its output; 0 without one.
@@ -106,6 +107,7 @@ class Row(msgspec.Struct, omit_defaults=True):
     client: str = ""
     response: str = ""
     tenant: str = ""
+    adapter: str = ""
     priority: int = 0
     prompt: int = 0
     limit: int = 0
@@ -116,8 +118,8 @@ class Row(msgspec.Struct, omit_defaults=True):
     end: str = ""
 
 
-class TenantState(msgspec.Struct, omit_defaults=True):
-    """The open requests of a tenant.
+class OwnerState(msgspec.Struct, omit_defaults=True):
+    """The open requests of a tenant or an adapter.
 
     Attributes:
         name: Its name; None for all others together.
@@ -163,6 +165,8 @@ class EngineFrame(msgspec.Struct, omit_defaults=True):
         cell_blocks: KV blocks in a cell.
         holders: The requests that hold most blocks: id, number, id, number, ….
         tenants: The tenants with most open requests.
+        adapters: The adapters with most open requests, the base model included; empty
+            if no open request has one.
     """
 
     index: int
@@ -190,7 +194,8 @@ class EngineFrame(msgspec.Struct, omit_defaults=True):
     cells: list[int] = []
     cell_blocks: int = 1
     holders: list[int] = []
-    tenants: list[TenantState] = []
+    tenants: list[OwnerState] = []
+    adapters: list[OwnerState] = []
 
 
 class LaneFrame(msgspec.Struct, omit_defaults=True):

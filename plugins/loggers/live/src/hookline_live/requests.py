@@ -53,6 +53,10 @@ class Request:
     def tenant(self) -> str:
         return (self.facts.tenant or "")[:MOST_SHOWN]
 
+    @property
+    def adapter(self) -> str:
+        return (self.facts.adapter or "")[:MOST_SHOWN]
+
     def enter(self, phase: str, at: int) -> None:
         """Begins a phase; of very many, the middle ones are left out."""
         if len(self.phases) >= MOST_PHASES:
@@ -68,6 +72,7 @@ class Request:
             client=facts.client_id[:MOST_SHOWN],
             response=facts.response_id[:MOST_SHOWN],
             tenant=self.tenant,
+            adapter=self.adapter,
             priority=facts.priority,
             prompt=facts.prompt_tokens,
             limit=facts.max_tokens or 0,

@@ -3,10 +3,12 @@
 import time
 import unicodedata
 from collections.abc import Iterable
+from itertools import chain
 
 from hookline_live.columns import OTHERS
-from hookline_live.frame import Row
+from hookline_live.frame import OwnerState, Row
 from hookline_live.totals import WAITING, Totals
+from hookline_metrics.adapters import ADAPTER_GATE
 
 _RESET, _BOLD, _SOFT = "\x1b[0m", "\x1b[1m", "\x1b[2m"
 _WARN, _GOOD, _WAIT = "\x1b[33m", "\x1b[36m", "\x1b[35m"
@@ -30,7 +32,12 @@ def plain(text: str) -> str:
 
 def painted(totals: Totals, width: int, height: int, *, colours: bool = True) -> str:
     """Returns the lines of a screen, each cut to its width and cleared to its end."""
-    lines = [*_state(totals), "", *_tenants(totals), "", *_requests(totals)]
+    lines = [
+        *(*_state(totals), ""),
+        *(*_tenants(totals), ""),
+        *_adapters(totals),
+        *_requests(totals),
+    ]
     end = "\x1b[K\n" if colours else "\n"
     return end.join(
         _styled(style, text[: max(1, width - 1)]) if colours else text.rstrip()
@@ -98,21 +105,40 @@ def _state(totals: Totals) -> Iterable[str]:
 
 def _tenants(totals: Totals) -> Iterable[str]:
     tokens = totals.counter("tenants")
-    running: dict[str, list[int]] = {}
-    for engine in totals.frame.engines:
-        for tenant in engine.tenants:
-            name = OTHERS if tenant.name is None else tenant.name
-            sums = running.setdefault(name, [0, 0, 0])
-            for place, more in enumerate(
-                (tenant.running, tenant.waiting, tenant.blocks)
-            ):
-                sums[place] += more
+    running = _sums(each.tenants for each in totals.frame.engines)
     yield f"{_SOFT}{'tenant':<24}{'run':>6}{'wait':>6}{'blocks':>9}{'tokens/min':>12}"
     names = sorted({*tokens, *running}, key=lambda name: (-tokens[name], name))
     for name in names:
         shown = "all others" if name == OTHERS else plain(name) or "no tenant"
         runs, waits, blocks = running.get(name, (0, 0, 0))
         yield f"{shown[:23]:<24}{runs:>6}{waits:>6}{blocks:>9}{tokens[name]:>12}"
+
+
+def _adapters(totals: Totals) -> Iterable[str]:
+    """Yields a table and an empty line, or nothing without adapters."""
+    sums = _sums(each.adapters for each in totals.frame.engines)
+    if not sums:
+        return
+    yield f"{_SOFT}{'adapter':<24}{'run':>6}{'wait':>6}{'blocks':>9}"
+    for name in sorted(sums, key=lambda name: (-sum(sums[name][:2]), name)):
+        shown = "all others" if name == OTHERS else plain(name) or "base model"
+        runs, waits, blocks = sums[name]
+        yield f"{shown[:23]:<24}{runs:>6}{waits:>6}{blocks:>9}"
+    gated = sum(each.held.get(ADAPTER_GATE, 0) for each in totals.frame.engines)
+    if gated:
+        yield f"{_WAIT}{gated} wait for their adapter"
+    yield ""
+
+
+def _sums(parts: Iterable[Iterable[OwnerState]]) -> dict[str, list[int]]:
+    """Adds up [running, waiting, blocks] of owners of several engines by name."""
+    found: dict[str, list[int]] = {}
+    for each in chain.from_iterable(parts):
+        name = OTHERS if each.name is None else each.name
+        sums = found.setdefault(name, [0, 0, 0])
+        for place, more in enumerate((each.running, each.waiting, each.blocks)):
+            sums[place] += more
+    return found
 
 
 def _requests(totals: Totals) -> Iterable[str]:

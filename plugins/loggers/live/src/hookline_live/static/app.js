@@ -142,19 +142,31 @@ function queue({ engines, columns, rows }) {
   });
 }
 
-function tables({ engines, columns }) {
-  const tokens = totals(columns, "tenants"), states = new Map();
+function owned(engines, kind) {
+  const states = new Map();
   for (const each of engines) {
-    for (const { name, ...state } of each.tenants || []) {
+    for (const { name, ...state } of each[kind] || []) {
       const key = name === null ? OTHERS : name;
       states.set(key, added(states.get(key), state));
     }
   }
+  return states;
+}
+
+const amounts = (state = {}) => ["running", "waiting", "blocks"].map((name) => number(state[name] || 0));
+
+function tables({ engines, columns }) {
+  const tokens = totals(columns, "tenants"), states = owned(engines, "tenants");
   const names = [...new Set([...Object.keys(tokens), ...states.keys()])].sort((a, b) => (a === OTHERS) - (b === OTHERS) || (tokens[b] || 0) - (tokens[a] || 0));
   table("tenants", ["tenant", "run", "wait", "KV blocks", "tokens/min"], names.map((name) => {
-    const state = states.get(name) || {};
-    return [tenantName(name), number(state.running || 0), number(state.waiting || 0), number(state.blocks || 0), number(tokens[name] || 0)];
+    return [tenantName(name), ...amounts(states.get(name)), number(tokens[name] || 0)];
   })).forEach((line, place) => mark(line.firstChild, tenantColour(names[place])));
+  const adapters = owned(engines, "adapters"), gated = engines.reduce((sum, each) => sum + (each.held?.adapter || 0), 0);
+  $("h-adapters").parentNode.hidden = !adapters.size;
+  write($("s-adapters"), gated ? `${number(gated)} requests wait for theirs` : "");
+  table("adapters", ["adapter", "run", "wait", "KV blocks"], [...adapters].map(([name, state]) => {
+    return [name === OTHERS ? "all others" : plain(name) || "base model", ...amounts(state)];
+  }));
   const share = (part, all) => all ? `${(100 * part / all).toFixed(1)} %` : "–";
   const sum = (name) => total(columns, name);
   table("more", ["in a minute", "share", "", ""], [
@@ -237,7 +249,7 @@ async function why(row) {
   $("why-account").textContent = "";
   const spans = row.phases.map(([phase, begin], place) => [phase, ((row.phases[place + 1] || [0, data.at])[1] - begin) / 1000]);
   table("why-facts", ["", ""], [
-    ["tenant", tenantName(row.tenant || "")], ["priority", `${row.priority || 0}`],
+    ["tenant", tenantName(row.tenant || "")], ...(row.adapter ? [["adapter", plain(row.adapter)]] : []), ["priority", `${row.priority || 0}`],
     ["prompt", `${number(row.prompt || 0)} tokens, ${number(row.cached || 0)} of them cached`],
     ["output", `${row.is_partial ? "at least " : ""}${number(row.output)} tokens${row.limit ? ` of ${number(row.limit)}` : ""}`],
     ["engine", `${row.engine}`], ["state", row.end || phaseOf(row)],
