@@ -57,6 +57,7 @@ class Scheduler:
         watch_gates: Has requests told that wait at gates; see `HeldRequests.watch`.
         is_held: While True, no request is admitted.
         obstacle: Why the last try to plan a step admitted no more requests.
+        cache, extensions, lifecycle: Its parts; for reading.
     """
 
     def __init__(
@@ -70,10 +71,10 @@ class Scheduler:
             max_model_len: Maximum number of tokens per request.
         """
         self._config = config
-        cache = self._cache = parts.cache
-        extensions = self._extensions = parts.extensions
+        cache = self._cache = self.cache = parts.cache
+        extensions = self._extensions = self.extensions = parts.extensions
         self._queues = RequestQueues(config, extensions.gates, extensions.tenants)
-        lifecycle = self._lifecycle = RequestLifecycle(
+        lifecycle = self._lifecycle = self.lifecycle = RequestLifecycle(
             self._queues, cache, extensions, max_model_len=max_model_len
         )
         self.requests, self.add = lifecycle.requests, lifecycle.add

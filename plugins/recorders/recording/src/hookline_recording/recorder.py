@@ -6,30 +6,41 @@ out, which is most plans. All runs on the engine's thread.
 """
 
 import logging
-from array import array
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from hookline.engine.commands import Add, Command, EngineMessage, Finish, Reply
+from hookline.engine.commands import (
+    Add,
+    Call,
+    Command,
+    EngineMessage,
+    Finish,
+    Reply,
+    TellExtensions,
+)
 from hookline.engine_setup.failure import describe_failure
-from hookline.events import StepEvents
+from hookline.events import Finished, StepEvents
+from hookline.finish_cause import Corrupted
 from hookline.frozen import plain
-from hookline.request import GenerateRequest
-from hookline.sections import Sections
+from hookline.request import GenerateRequest, Request
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.step_work import NO_RANKS, Obstacle
 from hookline.step import StepPlan, StepResult
 from hookline_recording import schema
 from hookline_recording.config import Content
-from hookline_recording.schema import OBSTACLES, Record
+from hookline_recording.hashing import PromptHasher
+from hookline_recording.schema import NO_NEEDS, OBSTACLES, Needs, Record
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.engine.scheduler.scheduler import Scheduler
 
 KEY_FRAME_BYTES = 1024 * 1024
 """Most bytes between two key frames; a smaller ring has 16 of them."""
 MOST_REPEATED = 1024
 """Maximum number of requests that a key frame repeats."""
-DIGEST_BYTES = 8
 
 _OBSTACLES = {name: number for number, name in enumerate(OBSTACLES)}
 _BETWEEN_STEPS: tuple[int | None, int, int, int, int, int] = (None, 0, 0, 0, 0, 0)
@@ -67,12 +78,26 @@ class Recorder:
     """
 
     def __init__(
-        self, store: Store, content: Content, salt: bytes, block_size: int
+        self,
+        store: Store,
+        content: Content,
+        hasher: PromptHasher,
+        scheduler: "Scheduler | None" = None,
     ) -> None:
+        """Begins a recording.
+
+        Args:
+            store: Where records go.
+            content: What they have of prompts and outputs.
+            hasher: Hashes the prompts' blocks.
+            scheduler: What is recorded, to be read; None where there is none.
+        """
         self._store = store
         self._content = content
         self._has_tokens = content is Content.TOKENS
-        self._salt, self._block_size = salt, block_size
+        self._hasher = hasher
+        self._scheduler = scheduler
+        self._running: dict[int, Request] = {}
         self._encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
         self._open: dict[int, schema.Arrived] = {}
         self._number = self._num_steps = self._last_at = 0
@@ -94,10 +119,11 @@ class Recorder:
                 ids = [command.request.request_id, *command.sibling_ids]
                 self._write(schema.Command(at, "Add", ids, body))
         elif isinstance(command, Finish):
-            ids = list(command.request_ids)
-            self._write(schema.Command(at, "Finish", ids, body))
+            ids, cause = list(command.request_ids), type(command.cause).__name__
+            self._write(schema.Command(at, "Finish", ids, body, cause))
         else:
             name = type(command.command).__name__
+            body = body or self._encode(_without_sections(command))
             self._write(schema.Command(at, name, [], body))
 
     def planned(self, at: int, plan: StepPlan) -> None:
@@ -115,6 +141,9 @@ class Recorder:
             admitted = [
                 (each.request_id, each.num_computed_tokens) for each in plan.admitted
             ]
+            if self._content is Content.HASHES and self._scheduler is not None:
+                live = self._scheduler.requests
+                self._running.update((id_, live[id_]) for id_, _ in admitted)
         record = schema.Planned(
             at,
             plan.step,
@@ -160,9 +189,14 @@ class Recorder:
             len(tokens) == len(plan.request_ids) == sum(map(len, tokens.values()))
         ):
             counts = {each: len(sampled) for each, sampled in tokens.items()}
-        failed = None
+        failed = corrupted = None
         if result.failed:
             failed = {each: str(cause.reason) for each, cause in result.failed.items()}
+            corrupted = {
+                each: (str(cause.origin), cause.is_served)
+                for each, cause in result.failed.items()
+                if isinstance(cause, Corrupted)
+            }
         execution = result.execution
         use, ranks = execution.thread_use, execution.rank_use
         threads = None
@@ -185,6 +219,7 @@ class Recorder:
             None
             if ranks is NO_RANKS
             else (ranks.exchange_ns, ranks.handover_ns, ranks.expert_wait_ns),
+            corrupted or None,
         )
 
     def output(self, at: int, message: EngineMessage) -> None:
@@ -260,34 +295,19 @@ class Recorder:
             facts.priority,
             len(prompt),
             request.params.max_tokens,
-            self._digest(self._encode(request.params)),
+            self._hasher.digest(self._encode(request.params)),
             request.completion_index,
             facts.response_id,
             facts.trace_id,
             slo=None if facts.slo is None else msgspec.structs.astuple(facts.slo),
             adapter=facts.lora,
+            needs=_needs(request),
         )
         self._open[request.request_id] = arrived
         if self._content is not Content.NONE:
-            hashes = self._block_hashes(request)
+            hashes = self._hasher.of_prompt(request)
             arrived = msgspec.structs.replace(arrived, block_hashes=hashes)
         self._write(arrived)
-
-    def _block_hashes(self, request: GenerateRequest) -> bytes:
-        """Hashes each full block of a prompt together with all before it."""
-        size, salt = 4 * self._block_size, self._salt
-        data = array("I", request.prompt_token_ids).tobytes()
-        # Equal prompts whose salts differ share no blocks, and so no hashes.
-        parent = self._digest((request.cache_salt or "").encode(errors="replace"))
-        hashes = []
-        for end in range(size, len(data) + 1, size):
-            content = parent + data[end - size : end]
-            parent = blake2b(content, digest_size=DIGEST_BYTES, key=salt).digest()
-            hashes.append(parent)
-        return b"".join(hashes)
-
-    def _digest(self, data: bytes) -> bytes:
-        return blake2b(data, digest_size=DIGEST_BYTES, key=self._salt).digest()
 
     def _drafts(self, drafts: dict[int, list[int]]) -> dict[int, int | list[int]]:
         if self._has_tokens:
@@ -340,10 +360,18 @@ class Recorder:
                     str(each.reason),
                     type(each.cause).__name__,
                     each.output_tokens,
+                    self._output_hashes(each),
                 )
                 for each in events.finished
             ],
         )
+
+    def _output_hashes(self, end: Finished) -> bytes:
+        """Tells the blocks that later prompts may find in the prefix cache."""
+        request = self._running.pop(end.request_id, None)
+        if request is None or not end.output_tokens:
+            return b""
+        return self._hasher.of_output(request)
 
     def _write(self, record: Record) -> None:
         self._number += 1
@@ -362,6 +390,27 @@ class Recorder:
             self._write(msgspec.structs.replace(each, is_repeated=True))
         for gated in list(self._gated.values())[:MOST_REPEATED]:
             self._write(gated)
+
+
+def _without_sections(call: Call) -> Call:
+    """Returns a call without what it tells extensions, which may be a client's."""
+    if not isinstance(call.command, TellExtensions):
+        return call
+    command = msgspec.structs.replace(call.command, sections=NO_SECTIONS)
+    return msgspec.structs.replace(call, command=command)
+
+
+def _needs(request: GenerateRequest) -> Needs | None:
+    facts = request.facts
+    needs = Needs(
+        request.timeout_seconds,
+        request.is_prefill_only,
+        request.skip_reading_prefix_cache or request.params.prompt_logprobs is not None,
+        facts.client,
+        facts.weight,
+        request.is_moved,
+    )
+    return None if needs == NO_NEEDS else needs
 
 
 def _without_text(data: object) -> Any:

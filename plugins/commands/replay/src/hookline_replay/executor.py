@@ -1,0 +1,105 @@
+"""An executor that answers with the results of a recording."""
+
+from hookline.engine.worker.executor import DeferredStep
+from hookline.finish_cause import Corrupted, Failed, FinishCause
+from hookline.pooling import POOLING
+from hookline.request import Origin
+from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
+from hookline_recording.schema import Computed
+from hookline_replay.clock import RecordedClock
+from hookline_replay.script import Script
+from hookline_replay.texts import Texts
+
+
+class EndOfRecordingError(Exception):
+    """A step was planned whose result the recording does not have.
+
+    Attributes:
+        step: Its number.
+    """
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"the recording ends before the result of step {step}")
+        self.step = step
+
+
+class RecordedExecutor:
+    """Implements `Executor`: computes nothing, and sets the clock."""
+
+    pids: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    def __init__(
+        self, script: Script, texts: Texts, clock: RecordedClock, shape: ModelShape
+    ) -> None:
+        self.shape = shape
+        self._script, self._texts, self._clock = script, texts, clock
+        self._num_outputs: dict[int, int] = {}
+
+    def start(self, plan: StepPlan) -> DeferredStep:
+        return DeferredStep(self._result, plan)
+
+    def check(self) -> None:
+        """Has no processes that could have ended."""
+
+    def sleep(self, level: SleepLevel) -> None:
+        """Has nothing to release."""
+
+    def wake_up(self) -> None:
+        """Has nothing to load."""
+
+    def close(self) -> None:
+        """Has nothing to close."""
+
+    def _result(self, plan: StepPlan) -> StepResult:
+        if not plan.request_ids:
+            return StepResult()
+        for each in plan.admitted:
+            outputs = len(each.token_ids) - each.num_prompt_tokens
+            self._num_outputs[each.request_id] = outputs
+        computed = self._script.computed.get(plan.step)
+        if computed is None:
+            raise EndOfRecordingError(plan.step)
+        self._clock.at = computed.at
+        return StepResult(
+            tokens=self._tokens(plan, computed),
+            failed=_failed(computed),
+            drafts={
+                each: list(drafts) if isinstance(drafts, list) else [0] * drafts
+                for each, drafts in (computed.drafts or {}).items()
+            },
+            sections=self._sections(),
+        )
+
+    def _tokens(self, plan: StepPlan, computed: Computed) -> dict[int, list[int]]:
+        if computed.tokens is not None:
+            return {each: list(new) for each, new in computed.tokens.items()}
+        counts = computed.counts
+        if counts is None:
+            counts = dict.fromkeys(plan.request_ids, 1)
+        known, output = self._num_outputs, self._texts.output
+        tokens = {}
+        for request_id, count in counts.items():
+            before = known.get(request_id, 0)
+            tokens[request_id] = output(request_id, before, count)
+            known[request_id] = before + count
+        return tokens
+
+    def _sections(self) -> dict[str, object]:
+        """Returns which requests have their vectors, without these."""
+        output = self._script.next_output
+        if output is None or output.events is None:
+            return {}
+        ended = output.events.finished
+        found = [each.request_id for each in ended if each.kind == "Embedded"]
+        return {POOLING: found} if found else {}
+
+
+def _failed(computed: Computed) -> dict[int, FinishCause]:
+    corrupted = computed.corrupted or {}
+    failed: dict[int, FinishCause] = {
+        each: Failed("") for each in computed.failed or {} if each not in corrupted
+    }
+    for each, (origin, is_served) in corrupted.items():
+        failed[each] = Corrupted("", Origin(origin), is_served)
+    return failed

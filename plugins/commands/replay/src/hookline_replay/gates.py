@@ -1,0 +1,64 @@
+"""Gates that close and open before requests as they did in the recording."""
+
+from collections.abc import Sequence
+
+from hookline.engine.scheduler.readiness import Readiness
+from hookline.request import Request
+from hookline_recording.schema import Gated
+from hookline_replay.requests import CAUSES
+from hookline_replay.script import Script
+
+_FAILING = ("Failed", "Rejected")
+
+
+class RecordedGate:
+    """Implements `ReadinessGate`."""
+
+    param = None
+    timeout_ns = None
+    is_pending = False
+
+    def __init__(self, name: str, script: Script) -> None:
+        self.name = name
+        self._script = script
+        self._held: dict[int, Request] = {}
+
+    def is_open(self, request: Request) -> bool:
+        """Returns False if the recording says so before its next output."""
+        closings = self._script.closings.get(request.request_id)
+        if not closings:
+            return True
+        place, gate = closings[0]
+        if gate != self.name or place >= self._script.output_place:
+            return True
+        closings.popleft()
+        self._held[request.request_id] = request
+        return False
+
+    def take_ready(self) -> Sequence[Readiness]:
+        """Returns those that were let go next, and those that failed here."""
+        found: list[Readiness] = []
+        script, held = self._script, self._held
+        script.skip_closings()
+        while isinstance(record := script.next, Gated) and record.request_id in held:
+            found.append(Readiness(held.pop(record.request_id)))
+            script.place += 1
+            script.skip_closings()
+        output = script.next_output
+        for end in output.events.finished if output and output.events else ():
+            if end.request_id in held and end.kind in _FAILING:
+                request = held.pop(end.request_id)
+                found.append(Readiness(request, CAUSES[end.kind]))
+        return found
+
+    def cancel(self, request: Request) -> None:
+        self._held.pop(request.request_id, None)
+
+    def close(self) -> None:
+        """Has nothing to end."""
+
+
+def gates_of(script: Script) -> list[RecordedGate]:
+    """Makes the gates that requests of a recording had to wait at."""
+    names = {gate for each in script.closings.values() for _, gate in each}
+    return [RecordedGate(name, script) for name in sorted(names)]

@@ -1,0 +1,90 @@
+"""The loop and the core of an engine, which follow a recording's times."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.engine_loop import EngineLoop
+from hookline.events import StepOutput
+from hookline.finish_cause import FinishCause
+from hookline.request import GenerateRequest
+from hookline.step import StepPlan
+from hookline_recording.schema import Published
+from hookline_replay.clock import RecordedClock
+from hookline_replay.script import Script
+
+NEVER, NOW = 1e9, 0.0
+
+
+@dataclass(slots=True)
+class Following:
+    """What a core follows.
+
+    Attributes:
+        script: The recording.
+        clock: The core's clock.
+        planning: Called with the number of each step before it is planned.
+    """
+
+    script: Script
+    clock: RecordedClock
+    planning: Callable[[int], None] | None = None
+
+
+class ReplayedCore(EngineCore):
+    """Sets the clock to what the core read at each point of the recorded run.
+
+    Attributes:
+        following: What it follows; to be set before the first command.
+    """
+
+    following: Following
+
+    def add(self, request: GenerateRequest) -> None:
+        clock, script = self.following.clock, self.following.script
+        clock.at = script.queued_at.get(request.request_id, clock.at)
+        super().add(request)
+
+    def finish(self, request_ids: Sequence[int], cause: FinishCause) -> None:
+        clock, ended = self.following.clock, self.following.script.ended
+        for each in request_ids:
+            if each in ended and each in self.scheduler.requests:
+                clock.at = ended[each].at
+                break
+        super().finish(request_ids, cause)
+
+    def report(self, cause: str) -> StepOutput:
+        self._set_to_output()
+        return super().report(cause)
+
+    def expire(self) -> None:
+        self._set_to_output()
+        super().expire()
+
+    def _schedule_and_start(self) -> StepPlan | None:
+        """Also lets others in before a step is planned."""
+        following = self.following
+        if (at := following.script.decision_at()) is not None:
+            following.clock.at = at
+        if following.planning is not None:
+            step = following.script.next_step()
+            if step is not None:
+                following.planning(step)
+        return super()._schedule_and_start()
+
+    def _set_to_output(self) -> None:
+        output = self.following.script.next_output
+        if output is not None and output.clock_at:
+            self.following.clock.at = output.clock_at
+
+
+class ReplayedLoop(EngineLoop):
+    """Publishes states when the recorded engine did."""
+
+    core: ReplayedCore
+
+    def _seconds_to_heartbeat(self) -> float:
+        record = self.core.following.script.next
+        if isinstance(record, Published) and record.wall and record.step is None:
+            return NOW if record.cause not in ("idle", "abort") else NEVER
+        return NEVER

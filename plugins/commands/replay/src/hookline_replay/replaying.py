@@ -1,0 +1,180 @@
+"""Runs the scheduler again from a recording."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from hookline.engine.commands import SCHEMA_VERSION, Command
+from hookline.events import StepOutput
+from hookline.frozen import EMPTY
+from hookline_recording import RecordingError
+from hookline_recording.schema import Arrived, Ended, Published, Record
+from hookline_recording.schema import Command as CommandRecord
+from hookline_replay.clock import RecordedClock
+from hookline_replay.comparing import Comparison, Difference
+from hookline_replay.engine import EngineOptions, build_core
+from hookline_replay.executor import EndOfRecordingError, RecordedExecutor
+from hookline_replay.gates import gates_of
+from hookline_replay.replayed import Following, ReplayedCore, ReplayedLoop
+from hookline_replay.requests import Commands
+from hookline_replay.script import Script
+from hookline_replay.sides import make_sides
+from hookline_replay.texts import Texts
+from hookline_replay.witness import Witness
+
+_MOST_EMPTY_TURNS = 64
+"""A loop that has no output after so many turns has another opinion than the record."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a replay.
+
+    Attributes:
+        steps: Steps that were repeated.
+        decisions: Decisions that were equal.
+        requests: Requests that arrived.
+        difference: The first decision that was another one; None if all were equal.
+        notes: What the replay could not repeat, or should be known of it.
+    """
+
+    steps: int = 0
+    decisions: int = 0
+    requests: int = 0
+    difference: Difference | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+class Replay:
+    """An engine that does again what a recording says.
+
+    Attributes:
+        core: Its core.
+        script: The recording.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        changes: Mapping[str, object] = EMPTY,
+        planning: Callable[[int], None] | None = None,
+    ) -> None:
+        """Builds the engine.
+
+        Args:
+            path: The recording.
+            changes: Options in place of the recorded ones, by their names.
+            planning: Called with the number of each step before it is planned.
+
+        Raises:
+            RecordingError: It cannot be read or repeated.
+            ConfigError: The engine had an extension that is not installed here.
+            OSError: The recording cannot be read.
+        """
+        script = self.script = Script(path)
+        if not script.is_whole:
+            raise RecordingError(
+                str(path), "it begins in mid-run and has no checkpoint to begin at"
+            )
+        texts = Texts(script)
+        self._clock = RecordedClock(script.header.monotonic)
+        options = EngineOptions.of(script.scheduling, changes)
+        executor = RecordedExecutor(script, texts, self._clock, options.shape)
+        core = build_core(
+            options,
+            executor,
+            self._clock,
+            sides=make_sides(options.config),
+            gates=gates_of(script),
+            kind=ReplayedCore,
+        )
+        assert isinstance(core, ReplayedCore)
+        self.core = core
+        core.following = Following(script, self._clock, planning)
+        self._witness = Witness(script)
+        self._loop = ReplayedLoop(core, 1.0, self._witness)
+        self._commands = Commands(script, texts)
+        self._comparison = Comparison()
+
+    def run(self, until: int | None = None) -> Outcome:
+        """Repeats the recording up to a difference, a step, or its end.
+
+        Args:
+            until: Number of the last step; None for all.
+        """
+        outcome = Outcome(notes=_versions(self.script))
+        while self.script.next_output is not None:
+            if until is not None and self._comparison.step >= until:
+                break
+            if (found := self._turn()) is not None:
+                outcome.difference = found
+                break
+        else:
+            self._last_turn()
+        outcome.steps = self._comparison.step
+        outcome.decisions = self._comparison.decisions
+        outcome.requests = len(self.script.queued_at)
+        self._add_notes(outcome)
+        return outcome
+
+    def _turn(self) -> Difference | None:
+        """Repeats what led to the next output, and compares it."""
+        script, witness = self.script, self._witness
+        begin, end = script.place, script.output_place
+        witness.records = []
+        for _ in range(_MOST_EMPTY_TURNS):
+            messages = self._loop.run_once(self._receive, 0.0)
+            if messages and isinstance(messages[0], StepOutput):
+                break
+        recorded = [
+            each for each in script.records[begin : end + 1] if _is_decision(each)
+        ]
+        script.place = end + 1
+        return self._comparison.turn(recorded, witness.records)
+
+    def _last_turn(self) -> None:
+        """Repeats what led to a step that has not ended."""
+        if self.script.next is not None:
+            try:
+                self._loop.run_once(self._receive, 0.0)
+            except EndOfRecordingError:
+                return
+        self._loop.close()
+
+    def _receive(self, timeout_seconds: float) -> Command | None:
+        del timeout_seconds  # nothing is waited for
+        if (found := self._commands.next()) is None:
+            return None
+        self._clock.at, command = found
+        return command
+
+    def _add_notes(self, outcome: Outcome) -> None:
+        script = self.script
+        if self._commands.unread:
+            outcome.notes.append(
+                f"{self._commands.unread} requests are of another version: their "
+                "prompts are drawn from hashes"
+            )
+        last = script.last
+        if isinstance(last, Ended) and last.error:
+            outcome.notes.append(f"the recorded engine failed: {last.error}")
+
+
+def _is_decision(record: Record) -> bool:
+    return not isinstance(record, Arrived | CommandRecord)
+
+
+def _versions(script: Script) -> list[str]:
+    header, here = script.header, version("hookline-core")
+    if header.hookline != here or header.wire_version != SCHEMA_VERSION:
+        return [
+            f"it is of Hookline {header.hookline} (commands {header.wire_version}), and "
+            f"this is {here} (commands {SCHEMA_VERSION}): differences may come from "
+            "that"
+        ]
+    return []
+
+
+__all__ = ["Outcome", "Published", "Replay"]

@@ -1,0 +1,219 @@
+"""A recording as a replay reads it: records in order, and what will come of them."""
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from hookline_recording import RecordingError, read_recording
+from hookline_recording.config import Content
+from hookline_recording.scheduling import Scheduling
+from hookline_recording.schema import (
+    Arrived,
+    Blocked,
+    Command,
+    Computed,
+    Ended,
+    Finished,
+    Gated,
+    Header,
+    KeyFrame,
+    Planned,
+    Published,
+    Record,
+)
+from hookline_recording.streaming import parts_of
+
+END = -1
+"""Takes the place of a stop token where a recording has no tokens."""
+
+
+class Script:
+    """The records of one engine, with a place that moves on as they are repeated.
+
+    Attributes:
+        path: The recording.
+        header: What it is of.
+        scheduling: What its scheduler was made from.
+        records: Its records, but for those that only help readers.
+        place: Index of the next of them.
+        last: Its last record.
+        has_tokens: Whether it has prompts and outputs.
+        computed: Results by the numbers of their steps.
+        started_at: When planning began of steps that have ended, by number, ns.
+        queued_at: When requests entered the queue, by id, ns.
+        arrived: Requests by id.
+        ended: Ends of requests by id.
+        closings: Names of the gates that close before a request, with the places of
+            their records, by its id.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Reads a recording, and the files that continue it.
+
+        Raises:
+            RecordingError: It is no recording, damaged, or lacks what a replay needs.
+            OSError: It cannot be read.
+        """
+        self.path = path
+        read = [read_recording(part) for part in parts_of(path)]
+        self.header: Header = read[0].header
+        self.scheduling = self._scheduling()
+        if lost := sum(each.lost for each in read):
+            raise RecordingError(
+                str(path), f"{lost} of its records are damaged or missing"
+            )
+        if not any(each.records for each in read):
+            raise RecordingError(str(path), "it has no records")
+        self.is_whole = not read[0].overwritten
+        self.has_tokens = self.header.content == Content.TOKENS
+        all_records = [record for each in read for record in each.records]
+        self.last: Record = all_records[-1]
+        self.computed: dict[int, Computed] = {}
+        self.started_at: dict[int, int] = {}
+        self.queued_at: dict[int, int] = {}
+        self.arrived: dict[int, Arrived] = {}
+        self.ended: dict[int, Finished] = {}
+        self.closings: defaultdict[int, deque[tuple[int, str]]] = defaultdict(deque)
+        self.records: list[Record] = []
+        self.place = 0
+        for record in all_records:
+            self._take(record)
+        self._next_output = self._find_output(0)
+
+    def _scheduling(self) -> Scheduling:
+        path, header = str(self.path), self.header
+        if not header.scheduling:
+            raise RecordingError(
+                path,
+                f"it is of Hookline {header.hookline}, whose recordings have no options"
+                " of the scheduler: record again to replay",
+            )
+        try:
+            found = msgspec.msgpack.decode(header.scheduling, type=Scheduling)
+        except (ValueError, RecursionError) as error:
+            raise RecordingError(path, f"its header is damaged: {error}") from error
+        if header.content == Content.NONE:
+            raise RecordingError(
+                path,
+                "it has no hashes of prompts, so that hits in the prefix cache cannot "
+                "be repeated: record with --flight-recorder-content hashes",
+            )
+        return found
+
+    def _take(self, record: Record) -> None:
+        match record:
+            case Arrived():
+                if record.is_repeated:
+                    return
+                self.arrived[record.request_id] = record
+            case Computed():
+                self.computed[record.step] = record
+                return
+            case KeyFrame() | Ended():
+                return
+            case Gated():
+                place = (len(self.records), record.gate)
+                if record.gate:
+                    known = self.closings[record.request_id]
+                    known.append(place)
+            case Published():
+                self._take_output(record)
+            case _:
+                pass
+        self.records.append(record)
+
+    def _take_output(self, output: Published) -> None:
+        if output.step is not None:
+            self.started_at[output.step] = output.started_at
+        if output.computed is not None:
+            self.computed[output.computed.step] = output.computed
+        if output.events is not None:
+            for queued in output.events.queued:
+                self.queued_at[queued.request_id] = queued.at
+            for ended in output.events.finished:
+                self.ended[ended.request_id] = ended
+
+    # -- the place ---------------------------------------------------------------
+
+    @property
+    def next(self) -> Record | None:
+        """The next record; None at the end."""
+        return self.records[self.place] if self.place < len(self.records) else None
+
+    @property
+    def next_output(self) -> Published | None:
+        """The output that comes next; None if there is none."""
+        if self._next_output < self.place:
+            self._next_output = self._find_output(self.place)
+        found = self._next_output
+        record = self.records[found] if found < len(self.records) else None
+        return record if isinstance(record, Published) else None
+
+    @property
+    def output_place(self) -> int:
+        """Index of the record of the output that comes next, or the end's."""
+        _ = self.next_output
+        return self._next_output
+
+    def _find_output(self, place: int) -> int:
+        records = self.records
+        while place < len(records) and not isinstance(records[place], Published):
+            place += 1
+        return place
+
+    def skip_closings(self) -> None:
+        """Passes what the engine tells by itself of gates that have closed."""
+        while isinstance(record := self.next, Gated) and record.gate:
+            self.place += 1
+
+    def next_command(self) -> Arrived | Command | None:
+        """Takes the next record if it is a command or a request."""
+        self.skip_closings()
+        record = self.next
+        if isinstance(record, Arrived | Command):
+            self.place += 1
+            return record
+        return None
+
+    def pass_decision(self, kind: type[Planned] | type[Blocked]) -> None:
+        """Passes the next decision if it is of this kind."""
+        for place in range(self.place, self.output_place):
+            record = self.records[place]
+            if isinstance(record, kind):
+                self.place = place + 1
+                return
+            if not isinstance(record, Gated):
+                return
+
+    def next_step(self) -> int | None:
+        """Returns the number of the step whose plan comes next, before other decisions."""
+        for place in range(self.place, self.output_place + 1):
+            if place == len(self.records):
+                break
+            record = self.records[place]
+            if isinstance(record, Planned):
+                return record.step
+            if not isinstance(record, Gated):
+                break
+        return None
+
+    def decision_at(self) -> int | None:
+        """Returns when the next decision was begun, ns; None if that is not known."""
+        record = self.next
+        if isinstance(record, Gated | Blocked):
+            return record.at
+        if isinstance(record, Planned):
+            return self.started_at.get(record.step, record.at)
+        if isinstance(record, Published) and record.events is not None:
+            expired = (
+                end.at for end in record.events.finished if end.kind == "TimedOut"
+            )
+            return min(expired, default=None)
+        return None
+
+
+def block_hashes(hashes: bytes, size: int) -> Sequence[bytes]:
+    """Divides joined hashes."""
+    return [hashes[at : at + size] for at in range(0, len(hashes), size)]
