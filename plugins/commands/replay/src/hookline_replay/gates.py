@@ -12,16 +12,19 @@ _FAILING = ("Failed", "Rejected")
 
 
 class RecordedGate:
-    """Implements `ReadinessGate`."""
+    """Implements `ReadinessGate`.
+
+    The gates of an engine share what they hold: whichever is asked first lets requests
+    go in the order of the recording.
+    """
 
     param = None
     timeout_ns = None
     is_pending = False
 
-    def __init__(self, name: str, script: Script) -> None:
+    def __init__(self, name: str, script: Script, held: dict[int, Request]) -> None:
         self.name = name
-        self._script = script
-        self._held: dict[int, Request] = {}
+        self._script, self._held = script, held
 
     def is_open(self, request: Request) -> bool:
         """Returns False if the recording says so before its next output."""
@@ -61,4 +64,5 @@ class RecordedGate:
 def gates_of(script: Script) -> list[RecordedGate]:
     """Makes the gates that requests of a recording had to wait at."""
     names = {gate for each in script.closings.values() for _, gate in each}
-    return [RecordedGate(name, script) for name in sorted(names)]
+    held: dict[int, Request] = {}
+    return [RecordedGate(name, script, held) for name in sorted(names)]

@@ -1,7 +1,7 @@
 """An engine of a recording to be made: simulated, on a virtual clock, and recorded."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,34 @@ from hookline_recording.stores import FileStore
 from hookline_recording.taps import header_of
 
 IDLE_SECONDS = 1.0
+
+
+def recorder_of(
+    core: EngineCore, path: Path, *, content: Content, salt: bytes | None = None
+) -> Recorder:
+    """Makes a recorder of an engine, whose file has no process ids.
+
+    Args:
+        core: The engine.
+        path: The file.
+        content: What it has of prompts and outputs.
+        salt: Salt of its hashes; None draws one.
+    """
+    context = TapContext(
+        config=core.config,
+        facts=core.facts,
+        clock=core.clock_pair(),
+        scheduler=core.scheduler,
+    )
+    header = msgspec.structs.replace(
+        header_of(context, content),
+        salt=salt or secrets.token_bytes(16),
+        pid=0,
+        owner_pid=0,
+    )
+    store = FileStore(path, 64 * MIB, header)
+    hasher = PromptHasher(header, core.config.cache.hash_algorithm)
+    return Recorder(store, content, hasher, core.scheduler)
 
 
 class RecordedEngine:
@@ -48,21 +76,7 @@ class RecordedEngine:
         """
         assert isinstance(core.clock, VirtualClock)
         self.core, self.clock = core, core.clock
-        context = TapContext(
-            config=core.config,
-            facts=core.facts,
-            clock=core.clock_pair(),
-            scheduler=core.scheduler,
-        )
-        header = msgspec.structs.replace(
-            header_of(context, content),
-            salt=salt or secrets.token_bytes(16),
-            pid=0,
-            owner_pid=0,
-        )
-        store = FileStore(path, 64 * MIB, header)
-        hasher = PromptHasher(header, core.config.cache.hash_algorithm)
-        recorder = Recorder(store, content, hasher, core.scheduler)
+        recorder = recorder_of(core, path, content=content, salt=salt)
         self._loop = EngineLoop(core, IDLE_SECONDS, recorder)
         self._calls = 0
 
@@ -98,6 +112,3 @@ class RecordedEngine:
 def finish(*request_ids: int, cause: FinishCause | None = None) -> Finish:
     """Ends requests."""
     return Finish(list(request_ids), cause or Aborted("client_disconnect"))
-
-
-__all__ = ["Mapping", "RecordedEngine", "finish"]
