@@ -3,8 +3,9 @@
 It is given commands, a clock and an executor, and knows nothing of recordings.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
@@ -17,15 +18,19 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.engine.engine_core import EngineCore
-from hookline.engine.scheduler.extension import SchedulerSide
+from hookline.engine.kv_cache.manager import KVCacheManager
+from hookline.engine.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.engine.scheduler.readiness import ReadinessGate
+from hookline.engine.scheduler.scheduler import SchedulerParts
 from hookline.engine.worker.executor import Executor
 from hookline.engine_setup.engine_facts import engine_facts
-from hookline.engine_setup.making import make_scheduler_parts
+from hookline.engine_setup.making import check_capacity
 from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY
 from hookline.step import ModelShape
 from hookline_recording.scheduling import Scheduling
+
+C = TypeVar("C", bound=EngineCore)
 
 EXECUTOR = "recorded"
 _UNTOUCHED = ("kv_cache_memory", "sibling_blocks")
@@ -101,8 +106,9 @@ def build_core(
     *,
     sides: Mapping[str, SchedulerSide] = EMPTY,
     gates: Sequence[ReadinessGate] = (),
-    kind: type[EngineCore] = EngineCore,
-) -> EngineCore:
+    kind: type[C],
+    cache: Callable[[CacheConfig, int, Clock], KVCacheManager] = KVCacheManager,
+) -> C:
     """Builds an engine's core.
 
     Args:
@@ -112,10 +118,13 @@ def build_core(
         sides: Scheduler's sides of extensions.
         gates: What requests may have to wait for.
         kind: The core's class.
+        cache: Makes its KV cache.
 
     Raises:
         ConfigError: Block pool or token budget are too small for one request.
     """
     config, shape = options.config, options.shape
-    parts = make_scheduler_parts(config, shape, clock, sides, gates)
+    check_capacity(config, shape)
+    made = cache(config.cache, shape.num_kv_blocks, clock)
+    parts = SchedulerParts(made, SchedulerExtensions(sides, gates))
     return kind(config, executor, clock, engine_facts(config, shape), parts)

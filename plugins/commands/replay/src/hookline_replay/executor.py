@@ -7,8 +7,7 @@ from hookline.request import Origin
 from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
 from hookline_recording.schema import Computed
 from hookline_replay.clock import RecordedClock
-from hookline_replay.script import Script
-from hookline_replay.texts import Texts
+from hookline_replay.script import END, Script
 
 
 class EndOfRecordingError(Exception):
@@ -30,11 +29,15 @@ class RecordedExecutor:
     hosts: tuple[str, ...] = ()
 
     def __init__(
-        self, script: Script, texts: Texts, clock: RecordedClock, shape: ModelShape
+        self, script: Script, clock: RecordedClock, shape: ModelShape
     ) -> None:
         self.shape = shape
-        self._script, self._texts, self._clock = script, texts, clock
+        self._script, self._clock = script, clock
         self._num_outputs: dict[int, int] = {}
+
+    def resume(self, num_outputs: dict[int, int]) -> None:
+        """Takes how many tokens live requests have generated at a checkpoint."""
+        self._num_outputs.update(num_outputs)
 
     def start(self, plan: StepPlan) -> DeferredStep:
         return DeferredStep(self._result, plan)
@@ -72,17 +75,29 @@ class RecordedExecutor:
         )
 
     def _tokens(self, plan: StepPlan, computed: Computed) -> dict[int, list[int]]:
-        if computed.tokens is not None:
+        if computed.tokens is not None and self._script.has_tokens:
             return {each: list(new) for each, new in computed.tokens.items()}
         counts = computed.counts
-        if counts is None:
+        if computed.tokens is not None:
+            counts = {each: len(new) for each, new in computed.tokens.items()}
+        elif counts is None:
             counts = dict.fromkeys(plan.request_ids, 1)
-        known, output = self._num_outputs, self._texts.output
+        known = self._num_outputs
         tokens = {}
         for request_id, count in counts.items():
             before = known.get(request_id, 0)
-            tokens[request_id] = output(request_id, before, count)
+            tokens[request_id] = self._output(request_id, before, count)
             known[request_id] = before + count
+        return tokens
+
+    def _output(self, request_id: int, before: int, count: int) -> list[int]:
+        """Returns new tokens, with a stop token where the recorded output has one."""
+        tokens = [0] * count
+        ended = self._script.ended.get(request_id)
+        if ended is not None and ended.kind == "StoppedByToken":
+            last = ended.output_tokens - 1 - before
+            if 0 <= last < count:
+                tokens[last] = END
         return tokens
 
     def _sections(self) -> dict[str, object]:

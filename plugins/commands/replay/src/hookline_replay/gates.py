@@ -61,8 +61,45 @@ class RecordedGate:
         """Has nothing to end."""
 
 
-def gates_of(script: Script) -> list[RecordedGate]:
-    """Makes the gates that requests of a recording had to wait at."""
+class BeginningGate:
+    """A `ReadinessGate` that keeps restored requests until they have their places.
+
+    Attributes:
+        is_closed: Whether they are being restored.
+    """
+
+    name = "checkpoint"
+    param = None
+    timeout_ns = None
+    is_pending = False
+
+    def __init__(self) -> None:
+        self.is_closed = True
+
+    def is_open(self, request: Request) -> bool:
+        """Returns whether no request is being restored."""
+        del request
+        return not self.is_closed
+
+    def take_ready(self) -> Sequence[Readiness]:
+        """Returns nothing: whoever restores a request lets it go."""
+        return ()
+
+    def cancel(self, request: Request) -> None:
+        """Has nothing to forget."""
+
+    def close(self) -> None:
+        """Has nothing to end."""
+
+
+def gates_of(script: Script, held: dict[int, Request]) -> list[RecordedGate]:
+    """Makes the gates that requests of a recording had to wait at.
+
+    Args:
+        script: The recording.
+        held: The requests that wait at any of them, by their ids.
+    """
     names = {gate for each in script.closings.values() for _, gate in each}
-    held: dict[int, Request] = {}
+    if script.checkpoint is not None:
+        names |= {each.gate for each in script.checkpoint.requests if each.gate}
     return [RecordedGate(name, script, held) for name in sorted(names)]

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hookline.engine.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore, StepInFlight
 from hookline.engine.engine_loop import EngineLoop
 from hookline.events import StepOutput
 from hookline.finish_cause import FinishCause
 from hookline.request import GenerateRequest
+from hookline.stats.step_work import EvictionWork
 from hookline.step import StepPlan
+from hookline_recording.checkpoint_schema import InFlight
 from hookline_recording.schema import Published
 from hookline_replay.clock import RecordedClock
 from hookline_replay.script import Script
@@ -39,6 +41,21 @@ class ReplayedCore(EngineCore):
     """
 
     following: Following
+
+    def resume_steps(self, steps: Sequence[InFlight]) -> None:
+        """Begins with steps in flight, which the executor knows."""
+        for each in steps:
+            plan = StepPlan(
+                step=each.step,
+                request_ids=each.request_ids,
+                num_tokens=each.num_tokens,
+            )
+            started = self._executor.start(plan)
+            # They have been made before, so that only the record can tell of them.
+            evictions = EvictionWork(self.following.script.evicted.get(each.step, 0), 0)
+            self._in_flight.append(
+                StepInFlight(plan, started, each.at, each.at, evictions)
+            )
 
     def add(self, request: GenerateRequest) -> None:
         clock, script = self.following.clock, self.following.script
@@ -82,6 +99,10 @@ class ReplayedLoop(EngineLoop):
     """Publishes states when the recorded engine did."""
 
     core: ReplayedCore
+
+    def resume(self) -> None:
+        """Begins after a step."""
+        self._changed, self._has_stepped = "idle", True
 
     def _seconds_to_heartbeat(self) -> float:
         record = self.core.following.script.next

@@ -6,21 +6,24 @@ from importlib.metadata import version
 from pathlib import Path
 
 from hookline.engine.commands import SCHEMA_VERSION, Command
+from hookline.engine.scheduler.readiness import ReadinessGate
 from hookline.events import StepOutput
+from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.frozen import EMPTY
-from hookline_recording import RecordingError
-from hookline_recording.schema import Arrived, Ended, Published, Record
+from hookline.request import Request
+from hookline_recording.schema import Arrived, Ended, Record
 from hookline_recording.schema import Command as CommandRecord
+from hookline_replay.cache import RecordedCache
 from hookline_replay.clock import RecordedClock
 from hookline_replay.comparing import Comparison, Difference
 from hookline_replay.engine import EngineOptions, build_core
 from hookline_replay.executor import EndOfRecordingError, RecordedExecutor
-from hookline_replay.gates import gates_of
+from hookline_replay.gates import BeginningGate, gates_of
 from hookline_replay.replayed import Following, ReplayedCore, ReplayedLoop
 from hookline_replay.requests import Commands
+from hookline_replay.restoring import restore
 from hookline_replay.script import Script
 from hookline_replay.sides import make_sides
-from hookline_replay.texts import Texts
 from hookline_replay.witness import Witness
 
 _MOST_EMPTY_TURNS = 64
@@ -60,6 +63,7 @@ class Replay:
         *,
         changes: Mapping[str, object] = EMPTY,
         planning: Callable[[int], None] | None = None,
+        from_checkpoint: bool = False,
     ) -> None:
         """Builds the engine.
 
@@ -67,36 +71,52 @@ class Replay:
             path: The recording.
             changes: Options in place of the recorded ones, by their names.
             planning: Called with the number of each step before it is planned.
+            from_checkpoint: Whether to begin at its first checkpoint.
 
         Raises:
             RecordingError: It cannot be read or repeated.
             ConfigError: The engine had an extension that is not installed here.
             OSError: The recording cannot be read.
         """
-        script = self.script = Script(path)
-        if not script.is_whole:
-            raise RecordingError(
-                str(path), "it begins in mid-run and has no checkpoint to begin at"
-            )
-        texts = Texts(script)
+        script = self.script = Script(path, from_checkpoint=from_checkpoint)
         self._clock = RecordedClock(script.header.monotonic)
         options = EngineOptions.of(script.scheduling, changes)
-        executor = RecordedExecutor(script, texts, self._clock, options.shape)
-        core = build_core(
+        executor = RecordedExecutor(script, self._clock, options.shape)
+        held: dict[int, Request] = {}
+        beginning = BeginningGate()
+        gates: list[ReadinessGate] = list(gates_of(script, held))
+        if script.checkpoint is not None:
+            gates.insert(0, beginning)
+        # Where all tokens are there, the real hashes of blocks are repeated, too.
+        cache = KVCacheManager if script.has_tokens else RecordedCache
+        core = self.core = build_core(
             options,
             executor,
             self._clock,
             sides=make_sides(options.config),
-            gates=gates_of(script),
+            gates=gates,
             kind=ReplayedCore,
+            cache=cache,
         )
-        assert isinstance(core, ReplayedCore)
-        self.core = core
+        if isinstance(core.scheduler.cache, RecordedCache):
+            core.scheduler.cache.hashes = script.hashes
         core.following = Following(script, self._clock, planning)
+        self._commands = Commands(script)
+        self._comparison = Comparison()
+        if (begin := script.checkpoint) is not None:
+            self._clock.at = begin.at
+            restore(script, begin, core.scheduler, gates)
+            beginning.is_closed = False
+            live = core.scheduler.requests
+            held |= {each.request_id: live[each.request_id] for each in begin.requests if each.gate}
+            executor.resume({each: one.num_output_tokens for each, one in live.items()})
+            core.resume_steps(begin.in_flight)
+            self._comparison.step = begin.step
+        self._first_step = self._comparison.step
         self._witness = Witness(script)
         self._loop = ReplayedLoop(core, 1.0, self._witness)
-        self._commands = Commands(script, texts)
-        self._comparison = Comparison()
+        if begin is not None:
+            self._loop.resume()
 
     def run(self, until: int | None = None) -> Outcome:
         """Repeats the recording up to a difference, a step, or its end.
@@ -113,9 +133,9 @@ class Replay:
                 break
         else:
             self._last_turn()
-        outcome.steps = self._comparison.step
+        outcome.steps = self._comparison.step - self._first_step
         outcome.decisions = self._comparison.decisions
-        outcome.requests = len(self.script.queued_at)
+        outcome.requests = len(self.script.arrived)
         self._add_notes(outcome)
         return outcome
 
@@ -175,6 +195,3 @@ def _versions(script: Script) -> list[str]:
             "that"
         ]
     return []
-
-
-__all__ = ["Outcome", "Published", "Replay"]

@@ -16,10 +16,8 @@ from hookline.finish_cause import (
 )
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_values import SamplingValues
-from hookline_recording import RecordingError
-from hookline_recording import schema
+from hookline_recording import RecordingError, schema
 from hookline_replay.script import END, Script
-from hookline_replay.texts import Texts
 
 _decode_call = msgspec.msgpack.Decoder(Call).decode
 _decode = msgspec.msgpack.Decoder(Command).decode
@@ -42,10 +40,9 @@ class Commands:
             recording has of them.
     """
 
-    def __init__(self, script: Script, texts: Texts) -> None:
-        self._script, self._texts = script, texts
+    def __init__(self, script: Script) -> None:
+        self._script = script
         self.unread = 0
-        self._added: set[int] = set()
 
     def next(self) -> tuple[int, Command] | None:
         """Takes the next command, with its time; None if something else comes first."""
@@ -57,9 +54,9 @@ class Commands:
 
     def _made(self, record: schema.Arrived | schema.Command) -> Command | None:
         if isinstance(record, schema.Arrived):
-            return None if self._script.has_tokens else Add(self._request(record))
+            return None if self._script.has_tokens else Add(request_of(record))
         if record.kind == "Add":
-            return self._whole(record)
+            return self._whole(record) if self._script.has_tokens else None
         if record.kind == "Finish":
             cause = CAUSES.get(record.cause, Aborted(""))
             return Finish(list(record.request_ids), cause)
@@ -79,26 +76,28 @@ class Commands:
             return command
         self.unread += 1
         first, *others = (self._script.arrived[each] for each in record.request_ids)
-        return Add(self._request(first), [each.request_id for each in others])
+        return Add(request_of(first), [each.request_id for each in others])
 
-    def _request(self, arrived: schema.Arrived) -> GenerateRequest:
-        needs = arrived.needs or schema.NO_NEEDS
-        return GenerateRequest(
-            request_id=arrived.request_id,
-            prompt_token_ids=self._texts.prompt(arrived.request_id),
-            params=SamplingValues(max_tokens=arrived.max_tokens),
-            eos_token_ids=(END,),
-            facts=RequestFacts(
-                client_id=arrived.client_id,
-                tenant=arrived.tenant,
-                priority=arrived.priority,
-                lora=arrived.adapter,
-                client=needs.client,
-                weight=needs.weight,
-            ),
-            timeout_seconds=needs.timeout_seconds,
-            completion_index=arrived.completion_index,
-            is_prefill_only=needs.is_prefill_only,
-            skip_reading_prefix_cache=needs.skips_cache,
-            is_moved=needs.is_moved,
-        )
+
+def request_of(arrived: schema.Arrived) -> GenerateRequest:
+    """Makes a request whose tokens are not known."""
+    needs = arrived.needs or schema.NO_NEEDS
+    return GenerateRequest(
+        request_id=arrived.request_id,
+        prompt_token_ids=[0] * arrived.prompt_tokens,
+        params=SamplingValues(max_tokens=arrived.max_tokens),
+        eos_token_ids=(END,),
+        facts=RequestFacts(
+            client_id=arrived.client_id,
+            tenant=arrived.tenant,
+            priority=arrived.priority,
+            lora=arrived.adapter,
+            client=needs.client,
+            weight=needs.weight,
+        ),
+        timeout_seconds=needs.timeout_seconds,
+        completion_index=arrived.completion_index,
+        is_prefill_only=needs.is_prefill_only,
+        skip_reading_prefix_cache=needs.skips_cache,
+        is_moved=needs.is_moved,
+    )

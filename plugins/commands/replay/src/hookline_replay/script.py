@@ -1,7 +1,6 @@
 """A recording as a replay reads it: records in order, and what will come of them."""
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +11,7 @@ from hookline_recording.scheduling import Scheduling
 from hookline_recording.schema import (
     Arrived,
     Blocked,
+    Checkpoint,
     Command,
     Computed,
     Ended,
@@ -24,6 +24,7 @@ from hookline_recording.schema import (
     Record,
 )
 from hookline_recording.streaming import parts_of
+from hookline_replay.cache import BlockHashes
 
 END = -1
 """Takes the place of a stop token where a recording has no tokens."""
@@ -39,8 +40,11 @@ class Script:
         records: Its records, but for those that only help readers.
         place: Index of the next of them.
         last: Its last record.
-        has_tokens: Whether it has prompts and outputs.
+        checkpoint: Where it begins if that is in mid-run; otherwise None.
+        has_tokens: Whether it has the prompts and outputs of all requests.
+        hashes: Hashes of the requests' blocks.
         computed: Results by the numbers of their steps.
+        evicted: Blocks evicted to make room for steps, likewise.
         started_at: When planning began of steps that have ended, by number, ns.
         queued_at: When requests entered the queue, by id, ns.
         arrived: Requests by id.
@@ -49,8 +53,15 @@ class Script:
             their records, by its id.
     """
 
-    def __init__(self, path: Path) -> None:
+    checkpoint: Checkpoint | None = None
+
+    def __init__(self, path: Path, *, from_checkpoint: bool = False) -> None:
         """Reads a recording, and the files that continue it.
+
+        Args:
+            path: The recording.
+            from_checkpoint: Whether to begin at its first checkpoint even if it has the
+                begin of the run.
 
         Raises:
             RecordingError: It is no recording, damaged, or lacks what a replay needs.
@@ -66,11 +77,15 @@ class Script:
             )
         if not any(each.records for each in read):
             raise RecordingError(str(path), "it has no records")
-        self.is_whole = not read[0].overwritten
-        self.has_tokens = self.header.content == Content.TOKENS
         all_records = [record for each in read for record in each.records]
         self.last: Record = all_records[-1]
+        begin = 0
+        if read[0].overwritten or from_checkpoint:
+            begin = self._find_checkpoint(all_records)
+        self.has_tokens = self.header.content == Content.TOKENS and not begin
+        self.hashes = BlockHashes()
         self.computed: dict[int, Computed] = {}
+        self.evicted: dict[int, int] = {}
         self.started_at: dict[int, int] = {}
         self.queued_at: dict[int, int] = {}
         self.arrived: dict[int, Arrived] = {}
@@ -78,8 +93,12 @@ class Script:
         self.closings: defaultdict[int, deque[tuple[int, str]]] = defaultdict(deque)
         self.records: list[Record] = []
         self.place = 0
-        for record in all_records:
+        for record in all_records[:begin]:
+            if isinstance(record, Arrived):  # live ones are repeated before it
+                self.arrived[record.request_id] = record
+        for record in all_records[begin:]:
             self._take(record)
+        self._take_hashes()
         self._next_output = self._find_output(0)
 
     def _scheduling(self) -> Scheduling:
@@ -111,7 +130,7 @@ class Script:
             case Computed():
                 self.computed[record.step] = record
                 return
-            case KeyFrame() | Ended():
+            case KeyFrame() | Ended() | Checkpoint():
                 return
             case Gated():
                 place = (len(self.records), record.gate)
@@ -127,6 +146,7 @@ class Script:
     def _take_output(self, output: Published) -> None:
         if output.step is not None:
             self.started_at[output.step] = output.started_at
+            self.evicted[output.step] = output.evicted_blocks
         if output.computed is not None:
             self.computed[output.computed.step] = output.computed
         if output.events is not None:
@@ -134,6 +154,28 @@ class Script:
                 self.queued_at[queued.request_id] = queued.at
             for ended in output.events.finished:
                 self.ended[ended.request_id] = ended
+
+    def _find_checkpoint(self, records: list[Record]) -> int:
+        for at, record in enumerate(records):
+            if isinstance(record, Checkpoint):
+                self.checkpoint = record
+                return at + 1
+        raise RecordingError(
+            str(self.path),
+            "it begins in mid-run and has no checkpoint: a ring has one after ten "
+            "seconds, unless it is too small for the number of KV blocks",
+        )
+
+    def _take_hashes(self) -> None:
+        """Notes what is known of requests' blocks."""
+        hashes, size = self.hashes, self.header.block_size
+        for each in self.arrived.values():
+            hashes.take_arrived(each, size)
+        live = self.checkpoint.requests if self.checkpoint else []
+        for told in (*live, *self.ended.values()):
+            arrived = self.arrived.get(told.request_id)
+            known = None if arrived is None else arrived.prompt_tokens // size
+            hashes.take_output(told.request_id, told.output_hashes, known)
 
     # -- the place ---------------------------------------------------------------
 
@@ -212,8 +254,3 @@ class Script:
             )
             return min(expired, default=None)
         return None
-
-
-def block_hashes(hashes: bytes, size: int) -> Sequence[bytes]:
-    """Divides joined hashes."""
-    return [hashes[at : at + size] for at in range(0, len(hashes), size)]

@@ -8,31 +8,37 @@ out, which is most plans. All runs on the engine's thread.
 import logging
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from hookline.engine.commands import (
     Add,
-    Call,
     Command,
     EngineMessage,
     Finish,
+    IsSleeping,
     Reply,
-    TellExtensions,
 )
 from hookline.engine_setup.failure import describe_failure
 from hookline.events import Finished, StepEvents
 from hookline.finish_cause import Corrupted
 from hookline.frozen import plain
 from hookline.request import GenerateRequest, Request
-from hookline.sections import NO_SECTIONS, Sections
+from hookline.sections import Sections
 from hookline.stats.step_work import NO_RANKS, Obstacle
 from hookline.step import StepPlan, StepResult
 from hookline_recording import schema
+from hookline_recording.checkpoints import Checkpoints
 from hookline_recording.config import Content
+from hookline_recording.copying import (
+    copied_events,
+    needs_of,
+    without_sections,
+    without_text,
+)
 from hookline_recording.hashing import PromptHasher
-from hookline_recording.schema import NO_NEEDS, OBSTACLES, Needs, Record
+from hookline_recording.schema import OBSTACLES, Record
 
 if TYPE_CHECKING:  # it is only read
     from hookline.engine.scheduler.scheduler import Scheduler
@@ -98,6 +104,9 @@ class Recorder:
         self._hasher = hasher
         self._scheduler = scheduler
         self._running: dict[int, Request] = {}
+        self._checkpoints: Checkpoints | None = None
+        if scheduler is not None and content is not Content.NONE:
+            self._checkpoints = Checkpoints(scheduler, hasher, store.key_frame_bytes)
         self._encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
         self._open: dict[int, schema.Arrived] = {}
         self._number = self._num_steps = self._last_at = 0
@@ -123,7 +132,9 @@ class Recorder:
             self._write(schema.Command(at, "Finish", ids, body, cause))
         else:
             name = type(command.command).__name__
-            body = body or self._encode(_without_sections(command))
+            if self._checkpoints is not None and name != IsSleeping.__name__:
+                self._checkpoints.owes_reply = True
+            body = body or self._encode(without_sections(command))
             self._write(schema.Command(at, name, [], body))
 
     def planned(self, at: int, plan: StepPlan) -> None:
@@ -141,7 +152,7 @@ class Recorder:
             admitted = [
                 (each.request_id, each.num_computed_tokens) for each in plan.admitted
             ]
-            if self._content is Content.HASHES and self._scheduler is not None:
+            if self._scheduler is not None and self._content is not Content.NONE:
                 live = self._scheduler.requests
                 self._running.update((id_, live[id_]) for id_, _ in admitted)
         record = schema.Planned(
@@ -160,6 +171,8 @@ class Recorder:
             work.prefill_tokens,
         )
         self._num_steps += 1
+        if self._checkpoints is not None:
+            self._checkpoints.planned(plan, at)
         self._blocked = ""
         self._busy_since.append(at)
         self._write(record)
@@ -182,6 +195,8 @@ class Recorder:
     def computed(self, at: int, plan: StepPlan, result: StepResult) -> None:
         if not plan.request_ids and not result.tokens:
             return  # a poll
+        if self._checkpoints is not None:
+            self._checkpoints.ended()
         tokens, counts = result.tokens, None
         if self._has_tokens:
             pass
@@ -271,6 +286,11 @@ class Recorder:
         store.show(at, busy[0] if busy else 0, len(self._open), self._num_steps)
         if store.written >= self._key_frame_due:
             self._write_key_frame(at)
+        if self._checkpoints is not None:
+            if record is None:
+                self._checkpoints.owes_reply = False
+            else:
+                self._write_checkpoint(self._checkpoints, at)
 
     def close(self, error: BaseException | None) -> None:
         told = ""
@@ -301,12 +321,12 @@ class Recorder:
             facts.trace_id,
             slo=None if facts.slo is None else msgspec.structs.astuple(facts.slo),
             adapter=facts.lora,
-            needs=_needs(request),
+            needs=needs_of(request),
         )
-        self._open[request.request_id] = arrived
         if self._content is not Content.NONE:
             hashes = self._hasher.of_prompt(request)
             arrived = msgspec.structs.replace(arrived, block_hashes=hashes)
+        self._open[request.request_id] = arrived
         self._write(arrived)
 
     def _drafts(self, drafts: dict[int, list[int]]) -> dict[int, int | list[int]]:
@@ -320,51 +340,13 @@ class Recorder:
             name: msgspec.to_builtins(section, enc_hook=plain)
             for name, section in sections.items()
         }
-        return data if self._has_tokens else _without_text(data)
+        return data if self._has_tokens else without_text(data)
 
     def _copied(self, events: StepEvents) -> schema.Events:
-        """Copies events of requests, but for new tokens, which the result has."""
         for end in events.finished:
             self._open.pop(end.request_id, None)
             self._gated.pop(end.request_id, None)
-        return schema.Events(
-            [schema.Queued(each.request_id, each.at) for each in events.queued],
-            [
-                schema.Scheduled(
-                    each.request_id,
-                    each.at,
-                    each.local_cached_tokens,
-                    each.external_cached_tokens,
-                    each.transferred_tokens,
-                    each.recomputed_tokens,
-                    each.is_resumed,
-                    each.remote_kv,
-                )
-                for each in events.scheduled
-            ],
-            [
-                schema.Preempted(
-                    each.request_id,
-                    each.at,
-                    str(each.cause),
-                    each.beneficiary_id,
-                    each.computed_tokens,
-                    each.output_tokens,
-                )
-                for each in events.preempted
-            ],
-            [
-                schema.Finished(
-                    each.request_id,
-                    each.at,
-                    str(each.reason),
-                    type(each.cause).__name__,
-                    each.output_tokens,
-                    self._output_hashes(each),
-                )
-                for each in events.finished
-            ],
-        )
+        return copied_events(events, self._output_hashes)
 
     def _output_hashes(self, end: Finished) -> bytes:
         """Tells the blocks that later prompts may find in the prefix cache."""
@@ -378,6 +360,14 @@ class Recorder:
         self._last_at = record.at
         self._store.write(self._number, self._encode(record))
 
+    def _write_checkpoint(self, checkpoints: Checkpoints, at: int) -> None:
+        gates = {each: gated.gate for each, gated in self._gated.items()}
+        if (made := checkpoints.make(at, self._open, gates)) is not None:
+            for each in self._open.values():
+                self._write(msgspec.structs.replace(each, is_repeated=True))
+            self._write(made)
+            self._planned_ids, self._blocked = None, ""
+
     def _write_key_frame(self, at: int) -> None:
         """Repeats what a reader must know that begins here."""
         self._key_frame_due = self._store.written + self._store.key_frame_bytes
@@ -387,40 +377,7 @@ class Recorder:
         repeated: Sequence[schema.Arrived] = live[:MOST_REPEATED]
         self._write(schema.KeyFrame(at, len(repeated), len(live)))
         for each in repeated:
-            self._write(msgspec.structs.replace(each, is_repeated=True))
+            told = msgspec.structs.replace(each, is_repeated=True, block_hashes=b"")
+            self._write(told)
         for gated in list(self._gated.values())[:MOST_REPEATED]:
             self._write(gated)
-
-
-def _without_sections(call: Call) -> Call:
-    """Returns a call without what it tells extensions, which may be a client's."""
-    if not isinstance(call.command, TellExtensions):
-        return call
-    command = msgspec.structs.replace(call.command, sections=NO_SECTIONS)
-    return msgspec.structs.replace(call, command=command)
-
-
-def _needs(request: GenerateRequest) -> Needs | None:
-    facts = request.facts
-    needs = Needs(
-        request.timeout_seconds,
-        request.is_prefill_only,
-        request.skip_reading_prefix_cache or request.params.prompt_logprobs is not None,
-        facts.client,
-        facts.weight,
-        request.is_moved,
-    )
-    return None if needs == NO_NEEDS else needs
-
-
-def _without_text(data: object) -> Any:
-    """Returns plain data with its texts emptied; names of fields and keys stay."""
-    match data:
-        case str() | bytes():
-            return ""
-        case dict():
-            return {key: _without_text(each) for key, each in data.items()}
-        case list() | tuple():
-            return [_without_text(each) for each in data]
-        case _:
-            return data

@@ -14,6 +14,7 @@ import struct
 
 import msgspec
 
+from hookline_recording.checkpoint_schema import Checkpoint
 from hookline_recording.front_end_schema import Answered, Served
 
 VERSION = 1
@@ -415,6 +416,7 @@ Record = (
     | Gated
     | Served
     | Answered
+    | Checkpoint
 )
 
 _decode = msgspec.msgpack.Decoder(Record).decode
