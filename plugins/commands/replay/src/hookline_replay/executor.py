@@ -7,6 +7,7 @@ from hookline.request import Origin
 from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
 from hookline_recording.schema import Computed
 from hookline_replay.clock import RecordedClock
+from hookline_replay.requests import MOST_TOKENS
 from hookline_replay.script import END, Script
 
 
@@ -68,7 +69,9 @@ class RecordedExecutor:
             tokens=self._tokens(plan, computed),
             failed=_failed(computed),
             drafts={
-                each: list(drafts) if isinstance(drafts, list) else [0] * drafts
+                each: drafts
+                if isinstance(drafts, list)
+                else [0] * min(drafts, MOST_TOKENS)
                 for each, drafts in (computed.drafts or {}).items()
             },
             sections=self._sections(),
@@ -92,11 +95,11 @@ class RecordedExecutor:
 
     def _output(self, request_id: int, before: int, count: int) -> list[int]:
         """Returns new tokens, with a stop token where the recorded output has one."""
-        tokens = [0] * count
+        tokens = [0] * min(count, MOST_TOKENS)
         ended = self._script.ended.get(request_id)
         if ended is not None and ended.kind == "StoppedByToken":
             last = ended.output_tokens - 1 - before
-            if 0 <= last < count:
+            if 0 <= last < len(tokens):
                 tokens[last] = END
         return tokens
 

@@ -118,6 +118,11 @@ class Replay:
         if begin is not None:
             self._loop.resume()
 
+    @property
+    def step(self) -> int:
+        """Number of the last step that was repeated."""
+        return self._comparison.step
+
     def run(self, until: int | None = None) -> Outcome:
         """Repeats the recording up to a difference, a step, or its end.
 

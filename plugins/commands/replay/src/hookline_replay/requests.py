@@ -19,6 +19,9 @@ from hookline.sampling_values import SamplingValues
 from hookline_recording import RecordingError, schema
 from hookline_replay.script import END, Script
 
+MOST_TOKENS = 1 << 24
+"""No prompt, and no step's output of one request, is longer than this."""
+
 _decode_call = msgspec.msgpack.Decoder(Call).decode
 _decode = msgspec.msgpack.Decoder(Command).decode
 
@@ -84,7 +87,7 @@ def request_of(arrived: schema.Arrived) -> GenerateRequest:
     needs = arrived.needs or schema.NO_NEEDS
     return GenerateRequest(
         request_id=arrived.request_id,
-        prompt_token_ids=[0] * arrived.prompt_tokens,
+        prompt_token_ids=[0] * min(arrived.prompt_tokens, MOST_TOKENS),
         params=SamplingValues(max_tokens=arrived.max_tokens),
         eos_token_ids=(END,),
         facts=RequestFacts(

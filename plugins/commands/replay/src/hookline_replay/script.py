@@ -26,6 +26,8 @@ from hookline_recording.schema import (
 from hookline_recording.streaming import parts_of
 from hookline_replay.cache import BlockHashes
 
+MOST_BLOCKS = 1 << 22
+"""KV blocks of an engine that can be repeated, in memory of about 1 GiB."""
 END = -1
 """Takes the place of a stop token where a recording has no tokens."""
 
@@ -113,6 +115,15 @@ class Script:
             found = msgspec.msgpack.decode(header.scheduling, type=Scheduling)
         except (ValueError, RecursionError) as error:
             raise RecordingError(path, f"its header is damaged: {error}") from error
+        if not (
+            0 < found.num_kv_blocks <= MOST_BLOCKS
+            and found.max_model_len > 0
+            and header.block_size > 0
+        ):
+            raise RecordingError(
+                path, f"an engine with {found.num_kv_blocks} KV blocks of "
+                f"{header.block_size} tokens cannot be repeated"
+            )
         if header.content == Content.NONE:
             raise RecordingError(
                 path,
