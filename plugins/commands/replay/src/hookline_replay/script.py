@@ -167,8 +167,14 @@ class Script:
                 self.ended[ended.request_id] = ended
 
     def _find_checkpoint(self, records: list[Record]) -> int:
+        known: set[int] = set()
         for at, record in enumerate(records):
-            if isinstance(record, Checkpoint):
+            if isinstance(record, Arrived):
+                known.add(record.request_id)
+            # Of the oldest one, what comes before it may be overwritten in part.
+            elif isinstance(record, Checkpoint) and known.issuperset(
+                each.request_id for each in record.requests
+            ):
                 self.checkpoint = record
                 return at + 1
         raise RecordingError(

@@ -20,6 +20,7 @@ from hookline_recording.stores import FileStore
 from hookline_recording.taps import header_of
 
 IDLE_SECONDS = 1.0
+MOST_BYTES = 64 * MIB
 
 
 def recorder_of(
@@ -45,7 +46,7 @@ def recorder_of(
         pid=0,
         owner_pid=0,
     )
-    store = FileStore(path, 64 * MIB, header)
+    store = FileStore(path, MOST_BYTES, header)
     hasher = PromptHasher(header, core.config.cache.hash_algorithm)
     return Recorder(store, content, hasher, core.scheduler)
 
