@@ -115,9 +115,10 @@ class RecordedExecutor:
 
 def _failed(computed: Computed) -> dict[int, FinishCause]:
     corrupted = computed.corrupted or {}
-    failed: dict[int, FinishCause] = {
-        each: Failed("") for each in computed.failed or {} if each not in corrupted
-    }
-    for each, (origin, is_served) in corrupted.items():
-        failed[each] = Corrupted("", Origin(origin), is_served)
+    failed: dict[int, FinishCause] = {}
+    for each in computed.failed or {}:
+        failed[each] = Failed("")
+        if each in corrupted:
+            origin, is_served = corrupted[each]
+            failed[each] = Corrupted("", Origin(origin), is_served)
     return failed

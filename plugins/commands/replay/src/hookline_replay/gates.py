@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from hookline.engine.scheduler.readiness import Readiness
 from hookline.request import Request
 from hookline_recording.schema import Gated
+from hookline_replay.clock import RecordedClock
 from hookline_replay.requests import CAUSES
-from hookline_replay.script import Script
-
-_FAILING = ("Failed", "Rejected")
+from hookline_replay.script import FAILING, Script
 
 
 class RecordedGate:
@@ -22,9 +21,15 @@ class RecordedGate:
     timeout_ns = None
     is_pending = False
 
-    def __init__(self, name: str, script: Script, held: dict[int, Request]) -> None:
+    def __init__(
+        self,
+        name: str,
+        script: Script,
+        clock: RecordedClock,
+        held: dict[int, Request],
+    ) -> None:
         self.name = name
-        self._script, self._held = script, held
+        self._script, self._clock, self._held = script, clock, held
 
     def is_open(self, request: Request) -> bool:
         """Returns False if the recording says so before its next output."""
@@ -47,11 +52,11 @@ class RecordedGate:
             found.append(Readiness(held.pop(record.request_id)))
             script.place += 1
             script.skip_closings()
-        output = script.next_output
-        for end in output.events.finished if output and output.events else ():
-            if end.request_id in held and end.kind in _FAILING:
-                request = held.pop(end.request_id)
-                found.append(Readiness(request, CAUSES[end.kind]))
+        for request_id in list(held):
+            end = script.ended.get(request_id)
+            if end is None or end.kind not in FAILING or end.at > self._clock.at:
+                continue
+            found.append(Readiness(held.pop(request_id), CAUSES[end.kind]))
         return found
 
     def cancel(self, request: Request) -> None:
@@ -92,14 +97,17 @@ class BeginningGate:
         """Has nothing to end."""
 
 
-def gates_of(script: Script, held: dict[int, Request]) -> list[RecordedGate]:
+def gates_of(
+    script: Script, clock: RecordedClock, held: dict[int, Request]
+) -> list[RecordedGate]:
     """Makes the gates that requests of a recording had to wait at.
 
     Args:
         script: The recording.
+        clock: The engine's clock.
         held: The requests that wait at any of them, by their ids.
     """
     names = {gate for each in script.closings.values() for _, gate in each}
     if script.checkpoint is not None:
         names |= {each.gate for each in script.checkpoint.requests if each.gate}
-    return [RecordedGate(name, script, held) for name in sorted(names)]
+    return [RecordedGate(name, script, clock, held) for name in sorted(names)]

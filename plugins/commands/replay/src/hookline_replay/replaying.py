@@ -84,7 +84,7 @@ class Replay:
         executor = RecordedExecutor(script, self._clock, options.shape)
         held: dict[int, Request] = {}
         beginning = BeginningGate()
-        gates: list[ReadinessGate] = list(gates_of(script, held))
+        gates: list[ReadinessGate] = list(gates_of(script, self._clock, held))
         if script.checkpoint is not None:
             gates.insert(0, beginning)
         # Where all tokens are there, the real hashes of blocks are repeated, too.
@@ -149,6 +149,8 @@ class Replay:
         script, witness = self.script, self._witness
         begin, end = script.place, script.output_place
         witness.records = []
+        if begin in script.checkpoints:
+            witness.forget_obstacle()
         for _ in range(_MOST_EMPTY_TURNS):
             messages = self._loop.run_once(self._receive, 0.0)
             if messages and isinstance(messages[0], StepOutput):

@@ -28,6 +28,8 @@ from hookline_replay.cache import BlockHashes
 
 MOST_BLOCKS = 1 << 22
 """KV blocks of an engine that can be repeated, in memory of about 1 GiB."""
+FAILING = ("Failed", "Rejected")
+"""Kinds of ends of requests whose wait at a gate was in vain."""
 END = -1
 """Takes the place of a stop token where a recording has no tokens."""
 
@@ -41,6 +43,7 @@ class Script:
         scheduling: What its scheduler was made from.
         records: Its records, but for those that only help readers.
         place: Index of the next of them.
+        checkpoints: Indices of records that come after a checkpoint.
         last: Its last record.
         checkpoint: Where it begins if that is in mid-run; otherwise None.
         has_tokens: Whether it has the prompts and outputs of all requests.
@@ -53,6 +56,7 @@ class Script:
         ended: Ends of requests by id.
         closings: Names of the gates that close before a request, with the places of
             their records, by its id.
+        held: Ids of requests that ever wait at a gate.
     """
 
     checkpoint: Checkpoint | None = None
@@ -93,6 +97,8 @@ class Script:
         self.arrived: dict[int, Arrived] = {}
         self.ended: dict[int, Finished] = {}
         self.closings: defaultdict[int, deque[tuple[int, str]]] = defaultdict(deque)
+        self.held: set[int] = set()
+        self.checkpoints: set[int] = set()
         self.records: list[Record] = []
         self.place = 0
         for record in all_records[:begin]:
@@ -141,13 +147,16 @@ class Script:
             case Computed():
                 self.computed[record.step] = record
                 return
-            case KeyFrame() | Ended() | Checkpoint():
+            case Checkpoint():
+                self.checkpoints.add(len(self.records))
+                return
+            case KeyFrame() | Ended():
                 return
             case Gated():
-                place = (len(self.records), record.gate)
                 if record.gate:
-                    known = self.closings[record.request_id]
-                    known.append(place)
+                    place = len(self.records), record.gate
+                    self.closings[record.request_id].append(place)
+                    self.held.add(record.request_id)
             case Published():
                 self._take_output(record)
             case _:
@@ -189,6 +198,7 @@ class Script:
         for each in self.arrived.values():
             hashes.take_arrived(each, size)
         live = self.checkpoint.requests if self.checkpoint else []
+        self.held.update(each.request_id for each in live if each.gate)
         for told in (*live, *self.ended.values()):
             arrived = self.arrived.get(told.request_id)
             known = None if arrived is None else arrived.prompt_tokens // size
@@ -266,8 +276,11 @@ class Script:
         if isinstance(record, Planned):
             return self.started_at.get(record.step, record.at)
         if isinstance(record, Published) and record.events is not None:
-            expired = (
-                end.at for end in record.events.finished if end.kind == "TimedOut"
+            timed = (
+                end.at
+                for end in record.events.finished
+                if end.kind == "TimedOut"
+                or (end.kind in FAILING and end.request_id in self.held)
             )
-            return min(expired, default=None)
+            return min(timed, default=None)
         return None

@@ -47,6 +47,10 @@ class Witness(Recorder):
         super().planned(at, plan)
         self._script.pass_decision(Planned)
 
+    def forget_obstacle(self) -> None:
+        """Tells an obstacle again, as a recorder does after a checkpoint."""
+        self._blocked = ""
+
     def _write(self, record: Record) -> None:
         self.records.append(record)
         if isinstance(record, Blocked):
