@@ -80,21 +80,23 @@ class Checkpoints:
         if self._in_flight:
             self._in_flight.popleft()
 
+    def is_due(self, at: int) -> bool:
+        """Returns whether it is time for a checkpoint, which there may be none of."""
+        if self._due_at is None:
+            self._due_at = at + INTERVAL
+        return self._is_possible and at >= self._due_at
+
     def make(
         self, at: int, arrived: dict[int, Arrived], gates: dict[int, str]
     ) -> Checkpoint | None:
-        """Returns a checkpoint if it is time for one, and possible; otherwise None.
+        """Returns a checkpoint; None if none is possible now.
 
         Args:
             at: Time, ns.
             arrived: Facts of the live requests.
             gates: Gates that requests wait at, by request id.
         """
-        if self._due_at is None:
-            self._due_at = at + INTERVAL
         scheduler, lifecycle = self._scheduler, self._scheduler.lifecycle
-        if not self._is_possible or at < self._due_at:
-            return None
         if scheduler.is_held or self.owes_reply:
             return None
         live = list(scheduler.requests.values())

@@ -20,11 +20,14 @@ class PromptHasher:
 
     def __init__(self, header: Header, algorithm: str) -> None:
         """Takes the salt and the size of blocks from a recording's header."""
-        self._salt, self._block_size = header.salt, header.block_size
+        self._block_size = header.block_size
+        self._keyed = blake2b(digest_size=DIGEST_BYTES, key=header.salt)
         self._blocks = BlockHasher(header.block_size, algorithm)
 
     def digest(self, data: bytes) -> bytes:
-        return blake2b(data, digest_size=DIGEST_BYTES, key=self._salt).digest()
+        keyed = self._keyed.copy()  # takes a third of the time of making one
+        keyed.update(data)
+        return keyed.digest()
 
     def of_prompt(self, request: GenerateRequest) -> bytes:
         """Hashes a prompt; returns nothing of one that the cache cannot hash."""

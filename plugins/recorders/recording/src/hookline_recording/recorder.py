@@ -361,6 +361,8 @@ class Recorder:
         self._store.write(self._number, self._encode(record))
 
     def _write_checkpoint(self, checkpoints: Checkpoints, at: int) -> None:
+        if not checkpoints.is_due(at):
+            return
         gates = {each: gated.gate for each, gated in self._gated.items()}
         if (made := checkpoints.make(at, self._open, gates)) is not None:
             for each in self._open.values():
