@@ -1,14 +1,23 @@
 """An executor that answers with the results of a recording."""
 
+from typing import Protocol
+
+from hookline.config.extensions import KV_TRANSFER
 from hookline.engine.worker.executor import DeferredStep
 from hookline.finish_cause import Corrupted, Failed, FinishCause
 from hookline.pooling import POOLING
 from hookline.request import Origin
 from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
-from hookline_recording.schema import Computed
+from hookline_recording.schema import Computed, Gated, Published
 from hookline_replay.clock import RecordedClock
 from hookline_replay.requests import MOST_TOKENS
 from hookline_replay.script import END, Script
+
+
+class Report(Protocol):
+    """Returns the section of transfers of a result; None without one."""
+
+    def __call__(self, *, is_poll: bool) -> object | None: ...
 
 
 class EndOfRecordingError(Exception):
@@ -24,7 +33,11 @@ class EndOfRecordingError(Exception):
 
 
 class RecordedExecutor:
-    """Implements `Executor`: computes nothing, and sets the clock."""
+    """Implements `Executor`: computes nothing, and sets the clock.
+
+    Attributes:
+        has_waited: Whether the engine has polled in vain since the last output.
+    """
 
     pids: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -34,11 +47,17 @@ class RecordedExecutor:
     ) -> None:
         self.shape = shape
         self._script, self._clock = script, clock
+        self._report: Report | None = None
+        self.has_waited = False
         self._num_outputs: dict[int, int] = {}
 
     def resume(self, num_outputs: dict[int, int]) -> None:
         """Takes how many tokens live requests have generated at a checkpoint."""
         self._num_outputs.update(num_outputs)
+
+    def report_transfers(self, report: Report) -> None:
+        """Adds sections of transfers to results from now on."""
+        self._report = report
 
     def start(self, plan: StepPlan) -> DeferredStep:
         return DeferredStep(self._result, plan)
@@ -57,7 +76,7 @@ class RecordedExecutor:
 
     def _result(self, plan: StepPlan) -> StepResult:
         if not plan.request_ids:
-            return StepResult()
+            return StepResult(sections=self._polled())
         for each in plan.admitted:
             outputs = len(each.token_ids) - each.num_prompt_tokens
             self._num_outputs[each.request_id] = outputs
@@ -76,6 +95,16 @@ class RecordedExecutor:
             },
             sections=self._sections(),
         )
+
+    def _polled(self) -> dict[str, object]:
+        """Returns the sections of a poll, at its time."""
+        if self._report is None or not self.has_waited:
+            return {}  # what is past its deadline ends before the worker is heard
+        if (told := self._report(is_poll=True)) is None:
+            return {}
+        if isinstance(record := self._script.next, Gated | Published):
+            self._clock.at = record.at
+        return {KV_TRANSFER: told}
 
     def _tokens(self, plan: StepPlan, computed: Computed) -> dict[int, list[int]]:
         if computed.tokens is not None and self._script.has_tokens:
@@ -104,13 +133,18 @@ class RecordedExecutor:
         return tokens
 
     def _sections(self) -> dict[str, object]:
-        """Returns which requests have their vectors, without these."""
+        """Returns which requests have their vectors, and which transfers have ended."""
+        sections: dict[str, object] = {}
+        if self._report is not None and (told := self._report(is_poll=False)):
+            sections[KV_TRANSFER] = told
         output = self._script.next_output
         if output is None or output.events is None:
-            return {}
+            return sections
         ended = output.events.finished
         found = [each.request_id for each in ended if each.kind == "Embedded"]
-        return {POOLING: found} if found else {}
+        if found:
+            sections[POOLING] = found
+        return sections
 
 
 def _failed(computed: Computed) -> dict[int, FinishCause]:

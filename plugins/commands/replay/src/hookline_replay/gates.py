@@ -10,6 +10,10 @@ from hookline_replay.requests import CAUSES
 from hookline_replay.script import FAILING, Script
 
 
+FETCHING = "remote_kv"
+"""Gate of requests that wait for keys and values from a connector."""
+
+
 class RecordedGate:
     """Implements `ReadinessGate`.
 
@@ -107,6 +111,10 @@ def gates_of(
         clock: The engine's clock.
         held: The requests that wait at any of them, by their ids.
     """
+    for known in script.closings.values():  # a fetch closes its gate by itself
+        kept = [each for each in known if each[1] != FETCHING]
+        known.clear()
+        known.extend(kept)
     names = {gate for each in script.closings.values() for _, gate in each}
     if script.checkpoint is not None:
         names |= {each.gate for each in script.checkpoint.requests if each.gate}

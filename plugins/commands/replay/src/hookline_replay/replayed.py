@@ -26,11 +26,14 @@ class Following:
         script: The recording.
         clock: The core's clock.
         planning: Called with the number of each step before it is planned.
+        has_waited: Whether the engine has polled in vain since the last output, so that
+            it is about time for the next one.
     """
 
     script: Script
     clock: RecordedClock
     planning: Callable[[int], None] | None = None
+    has_waited: bool = False
 
 
 class ReplayedCore(EngineCore):
@@ -81,8 +84,11 @@ class ReplayedCore(EngineCore):
     def _schedule_and_start(self) -> StepPlan | None:
         """Also lets others in before a step is planned."""
         following = self.following
+        upcoming = following.script.next
         if (at := following.script.decision_at()) is not None:
             following.clock.at = at
+        elif following.has_waited and isinstance(upcoming, Published):
+            following.clock.at = upcoming.at
         if following.planning is not None:
             step = following.script.next_step()
             if step is not None:

@@ -1,14 +1,17 @@
 """Runs the scheduler again from a recording."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from hookline.config.extensions import KV_TRANSFER, KV_TRANSFER_OPTION
 from hookline.engine.commands import SCHEMA_VERSION, Command
+from hookline.engine.scheduler.extension import SchedulerSide
 from hookline.engine.scheduler.readiness import ReadinessGate
 from hookline.events import StepOutput
 from hookline.engine.kv_cache.manager import KVCacheManager
+from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY
 from hookline.request import Request
 from hookline_recording.schema import Arrived, Ended, Record
@@ -17,13 +20,13 @@ from hookline_replay.cache import RecordedCache
 from hookline_replay.clock import RecordedClock
 from hookline_replay.comparing import Comparison, Difference
 from hookline_replay.engine import EngineOptions, build_core
-from hookline_replay.executor import EndOfRecordingError, RecordedExecutor
+from hookline_replay.executor import EndOfRecordingError, RecordedExecutor, Report
 from hookline_replay.gates import BeginningGate, gates_of
 from hookline_replay.replayed import Following, ReplayedCore, ReplayedLoop
 from hookline_replay.requests import Commands
 from hookline_replay.restoring import restore
 from hookline_replay.script import Script
-from hookline_replay.sides import make_sides
+from hookline_replay.sides import DECIDING, make_sides
 from hookline_replay.witness import Witness
 
 _MOST_EMPTY_TURNS = 64
@@ -81,7 +84,13 @@ class Replay:
         script = self.script = Script(path, from_checkpoint=from_checkpoint)
         self._clock = RecordedClock(script.header.monotonic)
         options = EngineOptions.of(script.scheduling, changes)
-        executor = RecordedExecutor(script, self._clock, options.shape)
+        had = [name for name in DECIDING if name in script.scheduling.extensions]
+        sides = make_sides(options.config, DECIDING if changes else had)
+        if KV_TRANSFER in script.scheduling.extensions:
+            options, report = self._with_transfers(options, sides)
+        executor = self._executor = RecordedExecutor(script, self._clock, options.shape)
+        if KV_TRANSFER in sides:
+            executor.report_transfers(report)
         held: dict[int, Request] = {}
         beginning = BeginningGate()
         gates: list[ReadinessGate] = list(gates_of(script, self._clock, held))
@@ -93,7 +102,7 @@ class Replay:
             options,
             executor,
             self._clock,
-            sides=make_sides(options.config),
+            sides=sides,
             gates=gates,
             kind=ReplayedCore,
             cache=cache,
@@ -117,6 +126,32 @@ class Replay:
         self._loop = ReplayedLoop(core, 1.0, self._witness)
         if begin is not None:
             self._loop.resume()
+
+    def _with_transfers(
+        self, options: EngineOptions, sides: dict[str, SchedulerSide]
+    ) -> tuple[EngineOptions, Report]:
+        """Adds the side of KV transfers; returns the options, and its reports.
+
+        Raises:
+            ConfigError: It is not installed, or its options are wrong.
+        """
+        try:
+            from hookline_replay.transfers import (  # noqa: PLC0415 - optional
+                RecordedTransfers,
+                layout_sections,
+            )
+        except ImportError as error:
+            raise ConfigError(
+                KV_TRANSFER_OPTION,
+                "the engine moved KV, which needs hookline-kv-transfer: "
+                "pip install hookline-replay[transfer]",
+            ) from error
+        transfers = RecordedTransfers(self.script, self._clock)
+        sides[KV_TRANSFER] = transfers.side
+        size = options.config.cache.block_size
+        told = layout_sections(options.shape, size)
+        shape = replace(options.shape, rank_sections=(told,))
+        return replace(options, shape=shape), transfers.section
 
     @property
     def step(self) -> int:
@@ -151,7 +186,9 @@ class Replay:
         witness.records = []
         if begin in script.checkpoints:
             witness.forget_obstacle()
-        for _ in range(_MOST_EMPTY_TURNS):
+        for turn in range(_MOST_EMPTY_TURNS):
+            self.core.following.has_waited = turn > 0
+            self._executor.has_waited = turn > 0
             messages = self._loop.run_once(self._receive, 0.0)
             if messages and isinstance(messages[0], StepOutput):
                 break

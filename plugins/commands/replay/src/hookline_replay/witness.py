@@ -5,7 +5,7 @@ from hookline.step import StepPlan
 from hookline_recording.config import Content
 from hookline_recording.hashing import PromptHasher
 from hookline_recording.recorder import Recorder
-from hookline_recording.schema import Blocked, Header, Planned, Record
+from hookline_recording.schema import Blocked, Gated, Header, Planned, Record
 from hookline_replay.script import Script
 
 
@@ -53,5 +53,11 @@ class Witness(Recorder):
 
     def _write(self, record: Record) -> None:
         self.records.append(record)
+        script = self._script
         if isinstance(record, Blocked):
-            self._script.pass_decision(Blocked)
+            script.pass_decision(Blocked)
+        elif isinstance(record, Gated) and not record.gate:
+            script.skip_closings()
+            upcoming = script.next  # not if a recorded gate has let the request go
+            if isinstance(upcoming, Gated) and upcoming.request_id == record.request_id:
+                script.place += 1

@@ -29,6 +29,7 @@ from hookline.sections import Sections
 from hookline.stats.step_work import NO_RANKS, Obstacle
 from hookline.step import StepPlan, StepResult
 from hookline_recording import schema
+from hookline_recording.answers import answered_sides
 from hookline_recording.checkpoints import Checkpoints
 from hookline_recording.config import Content
 from hookline_recording.copying import (
@@ -104,6 +105,9 @@ class Recorder:
         self._hasher = hasher
         self._scheduler = scheduler
         self._running: dict[int, Request] = {}
+        self._answered = answered_sides(scheduler)
+        for side in self._answered.values():
+            side.keep_answers()
         self._checkpoints: Checkpoints | None = None
         if scheduler is not None and content is not Content.NONE:
             self._checkpoints = Checkpoints(scheduler, hasher, store.key_frame_bytes)
@@ -280,6 +284,7 @@ class Recorder:
                 stats.preempted,
                 self._plain(sections) if sections else None,
                 self._plain(news) if news else None,
+                self._answers() if self._answered else None,
             )
         )
         store, busy = self._store, self._busy_since
@@ -347,6 +352,11 @@ class Recorder:
             self._open.pop(end.request_id, None)
             self._gated.pop(end.request_id, None)
         return copied_events(events, self._output_hashes)
+
+    def _answers(self) -> dict[str, list[object]] | None:
+        """Takes what extensions were told."""
+        taken = {name: list(each.take_answers()) for name, each in self._answered.items()}
+        return {name: told for name, told in taken.items() if told} or None
 
     def _output_hashes(self, end: Finished) -> bytes:
         """Tells the blocks that later prompts may find in the prefix cache."""

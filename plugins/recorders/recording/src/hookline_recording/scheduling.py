@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.frozen import plain
+from hookline_recording.answers import answered_sides
 
 if TYPE_CHECKING:  # it is only read
     from hookline.engine.tap import TapContext
@@ -20,6 +21,7 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         max_model_len: Context length in tokens.
         num_kv_blocks: KV blocks.
         extensions: Names of the extensions that the scheduler has.
+        options: Options of those that are answered from outside, by their names.
     """
 
     scheduler: dict[str, object]
@@ -28,6 +30,7 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_model_len: int = 0
     num_kv_blocks: int = 0
     extensions: list[str] = []
+    options: dict[str, dict[str, object]] = {}
 
 
 def scheduling_of(context: "TapContext") -> Scheduling:
@@ -42,4 +45,8 @@ def scheduling_of(context: "TapContext") -> Scheduling:
         max_model_len=model.max_model_len,
         num_kv_blocks=model.num_kv_blocks,
         extensions=list(sides),
+        options={
+            name: msgspec.to_builtins(side.recorded_options(), enc_hook=plain)
+            for name, side in answered_sides(scheduler).items()
+        },
     )

@@ -312,6 +312,7 @@ class Published(msgspec.Struct, frozen=True, array_like=True, tag=4):
             only if the recording has tokens.
         news: What has happened to extensions since the output before, likewise, such
             as loads of a KV connector and compilings of grammars.
+        answers: What extensions were told from outside since then, by their names.
     """
 
     at: int
@@ -336,6 +337,7 @@ class Published(msgspec.Struct, frozen=True, array_like=True, tag=4):
     preempted: int = 0
     sections: dict[str, object] | None = None
     news: dict[str, object] | None = None
+    answers: dict[str, list[object]] | None = None
 
 
 class Command(msgspec.Struct, frozen=True, array_like=True, tag=5):

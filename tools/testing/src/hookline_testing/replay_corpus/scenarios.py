@@ -20,6 +20,8 @@ from hookline_simulated.config import SimulationConfig
 from hookline_testing.cluster.cluster import Cluster
 from hookline_testing.cluster.spec import ClusterSpec
 from hookline_testing.cluster.traffic import Uniform
+from hookline_testing.connected_core import connected_core
+from hookline_testing.connectors import DictStore, Faults
 from hookline_testing.proposers import ScriptedProposer
 from hookline_testing.replay_corpus.recorded_engine import (
     RecordedEngine,
@@ -334,6 +336,30 @@ def embeddings(path: Path) -> None:
         extensions={POOLING: RecordedPooling()},
     )
     serve(path, core, arrivals(Load(prompt_tokens=90), 22, change))
+
+
+@scenario
+def waited_transfers(path: Path) -> None:
+    """Requests wait for KV of a connector, some of whose loads fail or come late."""
+    faults = Faults(fails=0.2, forgets=0.1, late=0.1, raises=0.02)
+    store = DictStore(is_async=True, keeps=True, delay_seconds=0.02, faults=faults)
+    serve_connected(path, store, 24)
+
+
+@scenario
+def transfers_in_steps(path: Path) -> None:
+    """Steps load KV of a connector, some of whose loads fail."""
+    faults = Faults(fails=0.2, raises=0.02)
+    store = DictStore(saves_evicted=True, faults=faults)
+    serve_connected(path, store, 25)
+
+
+def serve_connected(path: Path, store: DictStore, seed: int) -> None:
+    engine = connected_core(store, num_blocks=32)
+    load = Load(requests=60, seconds=1.0, prompt_tokens=20, output_tokens=12)
+    commands = arrivals(load, seed)
+    commands += [(0.03 * each, finish(each)) for each in range(1, 60, 7)]
+    serve(path, engine.core, commands)
 
 
 @scenario
