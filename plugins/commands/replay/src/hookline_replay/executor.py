@@ -1,5 +1,6 @@
 """An executor that answers with the results of a recording."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from hookline.config.extensions import KV_TRANSFER
@@ -37,6 +38,7 @@ class RecordedExecutor:
 
     Attributes:
         has_waited: Whether the engine has polled in vain since the last output.
+        has_news: Tells whether the engine has an output to send, whatever a poll brings.
     """
 
     pids: tuple[int, ...] = ()
@@ -49,6 +51,7 @@ class RecordedExecutor:
         self._script, self._clock = script, clock
         self._report: Report | None = None
         self.has_waited = False
+        self.has_news: Callable[[], bool] = bool
         self._num_outputs: dict[int, int] = {}
 
     def resume(self, num_outputs: dict[int, int]) -> None:
@@ -98,7 +101,7 @@ class RecordedExecutor:
 
     def _polled(self) -> dict[str, object]:
         """Returns the sections of a poll, at its time."""
-        if self._report is None or not self.has_waited:
+        if self._report is None or not (self.has_waited or self.has_news()):
             return {}  # what is past its deadline ends before the worker is heard
         if (told := self._report(is_poll=True)) is None:
             return {}

@@ -16,6 +16,8 @@ from hookline_replay.clock import RecordedClock
 from hookline_replay.script import Script
 
 NEVER, NOW = 1e9, 0.0
+_UNASKED = ("idle", "abort")
+"""Causes of states that an engine without work publishes by itself."""
 
 
 @dataclass(slots=True)
@@ -112,6 +114,11 @@ class ReplayedLoop(EngineLoop):
 
     def _seconds_to_heartbeat(self) -> float:
         record = self.core.following.script.next
-        if isinstance(record, Published) and record.wall and record.step is None:
-            return NOW if record.cause not in ("idle", "abort") else NEVER
+        if not isinstance(record, Published) or not record.wall:
+            return NEVER
+        if record.cause not in _UNASKED:
+            return NOW
+        if self._changed:
+            # A poll may have come before or after the command that changed it.
+            self._changed = record.cause
         return NEVER

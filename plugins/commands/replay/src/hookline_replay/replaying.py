@@ -109,6 +109,7 @@ class Replay:
         )
         if isinstance(core.scheduler.cache, RecordedCache):
             core.scheduler.cache.hashes = script.hashes
+        executor.has_news = lambda: core.scheduler.has_news
         core.following = Following(script, self._clock, planning)
         self._commands = Commands(script)
         self._comparison = Comparison()
