@@ -28,9 +28,7 @@ def begin_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Has replays begin at another checkpoint than the first."""
 
     def find(self: Script, records: list[Record]) -> int:
-        places = [
-            at for at, each in enumerate(records) if isinstance(each, Checkpoint)
-        ]
+        places = [at for at, each in enumerate(records) if isinstance(each, Checkpoint)]
         found = records[places[number]]
         assert isinstance(found, Checkpoint)
         self.checkpoint = found

@@ -49,11 +49,12 @@ def changed_plan(path: Path, step: int, **changes: object) -> Path:
     data = bytearray(KEPT.read_bytes()[:HEADER_BYTES])
     for number, _, body in frames(BytesIO(KEPT.read_bytes())):
         record = decoded(body)
+        written = body
         if isinstance(record, Planned) and record.step == step:
-            record = msgspec.structs.replace(record, **changes)
-            body = msgspec.msgpack.encode(record)
-        checksum = crc32(body, number & 0xFFFFFFFF)
-        data += FRAME.pack(MARK, len(body), number, checksum) + body
+            changed = msgspec.structs.replace(record, **changes)
+            written = msgspec.msgpack.encode(changed)
+        checksum = crc32(written, number & 0xFFFFFFFF)
+        data += FRAME.pack(MARK, len(written), number, checksum) + written
     path.write_bytes(data)
     return path
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import hookline_fair.fair_queue
-import hookline_ranks.pipeline
 import pytest
 
 import hookline.engine.scheduler.queue
+import hookline_fair.fair_queue
+import hookline_ranks.pipeline
 from hookline_replay.replaying import Replay
 from hookline_testing.replay_corpus.__main__ import CORPUS
 from hookline_testing.replay_corpus.scenarios import SCENARIOS

@@ -111,11 +111,15 @@ class Comparison:
             case Gated(), Gated():
                 return _in_gates(recorded, replayed)
             case Blocked(), Blocked():
-                found = obstacle_name(recorded.obstacle), obstacle_name(replayed.obstacle)
+                found = (
+                    obstacle_name(recorded.obstacle),
+                    obstacle_name(replayed.obstacle),
+                )
                 if found[0] != found[1]:
                     return _Found("why nothing could be planned", *found)
                 return None
-        return _Found("what comes next", _told(recorded), _told(replayed))
+            case _:
+                return _Found("what comes next", _told(recorded), _told(replayed))
 
     def _in_plans(self, recorded: Planned, replayed: Planned) -> _Found | None:
         ids = self._with_ids(recorded, is_recorded=True)
@@ -150,15 +154,13 @@ class Comparison:
 
 
 def _rest_of_plans(recorded: Planned, replayed: Planned) -> Iterator[_Found]:
-    admitted = dict(map(tuple, recorded.admitted or ()))  # type: ignore[arg-type]
-    other = dict(map(tuple, replayed.admitted or ()))  # type: ignore[arg-type]
+    admitted: dict[int, object] = dict(recorded.admitted or ())
+    other: dict[int, object] = dict(replayed.admitted or ())
     yield from _of_mapping("cached tokens at admission", admitted, other)
     yield from _of_mapping(
         "new KV blocks", _lists(recorded.new_blocks), _lists(replayed.new_blocks)
     )
-    yield from _of_mapping(
-        "drafts", _counts(recorded.drafts), _counts(replayed.drafts)
-    )
+    yield from _of_mapping("drafts", _counts(recorded.drafts), _counts(replayed.drafts))
     ours, theirs = list(recorded.released or ()), list(replayed.released or ())
     if ours != theirs:
         yield _of_sequence("requests that left the batch", ours, theirs)
@@ -266,7 +268,8 @@ def _told(record: Record | None) -> str:
             return f"request {record.request_id} waits for {name}"
         case Published():
             return f"an output ({record.cause})"
-    return type(record).__name__
+        case _:
+            return type(record).__name__
 
 
 def _circumstances(records: Sequence[Record]) -> str:

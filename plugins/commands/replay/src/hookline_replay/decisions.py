@@ -29,6 +29,8 @@ def decisions(records: Sequence[Record]) -> Iterator[str]:
             case Gated():
                 told = f"waits for {record.gate}" if record.gate else "need not wait"
                 yield f"  request {record.request_id} {told}"
+            case _:
+                pass
 
 
 def _plan(plan: Planned, ids: Sequence[int]) -> str:

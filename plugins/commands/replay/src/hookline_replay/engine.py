@@ -94,7 +94,9 @@ class EngineOptions:
         return cls(config, shape)
 
 
-def _changed(fields: Mapping[str, object], left: dict[str, object]) -> dict[str, object]:
+def _changed(
+    fields: Mapping[str, object], left: dict[str, object]
+) -> dict[str, object]:
     """Returns fields with changes, which are taken out of what is left."""
     return {name: left.pop(name, value) for name, value in fields.items()}
 

@@ -38,18 +38,29 @@ class RecordedExecutor:
 
     Attributes:
         has_waited: Whether the engine has polled in vain since the last output.
-        has_news: Tells whether the engine has an output to send, whatever a poll brings.
+        has_news: Tells whether the engine has an output to send in any case.
     """
 
     pids: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
 
     def __init__(
-        self, script: Script, clock: RecordedClock, shape: ModelShape
+        self,
+        script: Script,
+        clock: RecordedClock,
+        shape: ModelShape,
+        report: Report | None = None,
     ) -> None:
+        """Creates it.
+
+        Args:
+            script: The recording.
+            clock: The engine's clock.
+            shape: The recorded model.
+            report: Returns what a KV connector's worker reported; None without one.
+        """
         self.shape = shape
-        self._script, self._clock = script, clock
-        self._report: Report | None = None
+        self._script, self._clock, self._report = script, clock, report
         self.has_waited = False
         self.has_news: Callable[[], bool] = bool
         self._num_outputs: dict[int, int] = {}
@@ -57,10 +68,6 @@ class RecordedExecutor:
     def resume(self, num_outputs: dict[int, int]) -> None:
         """Takes how many tokens live requests have generated at a checkpoint."""
         self._num_outputs.update(num_outputs)
-
-    def report_transfers(self, report: Report) -> None:
-        """Adds sections of transfers to results from now on."""
-        self._report = report
 
     def start(self, plan: StepPlan) -> DeferredStep:
         return DeferredStep(self._result, plan)

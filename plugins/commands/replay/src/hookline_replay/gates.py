@@ -9,7 +9,6 @@ from hookline_replay.clock import RecordedClock
 from hookline_replay.requests import CAUSES
 from hookline_replay.script import FAILING, Script
 
-
 FETCHING = "remote_kv"
 """Gate of requests that wait for keys and values from a connector."""
 

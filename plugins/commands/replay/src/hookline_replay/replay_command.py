@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hookline.exceptions import ConfigError
 from hookline_recording import RecordingError
-from hookline_replay.replaying import Outcome, Replay
 from hookline_registry import Failure, isolate
+from hookline_replay.replaying import Outcome, Replay
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.options.command_parser import CommandParser
 from hookline_server.cli.output import say
@@ -82,11 +82,12 @@ def _told(path: Path, replay: Replay, outcome: Outcome) -> str:
     header = replay.script.header
     begin = replay.script.checkpoint
     since = "" if begin is None else f" from its checkpoint after step {begin.step}"
-    lines = [
+    repeated = (
         f"{path}: engine {header.engine_index} of {header.model or 'no model'}, "
         f"{outcome.steps} steps of {outcome.requests} requests repeated{since}: "
         f"{outcome.decisions} decisions as recorded"
-    ]
+    )
+    lines = [repeated]
     lines += (f"  note: {note}" for note in outcome.notes)
     if outcome.difference is not None:
         lines.append(f"  first difference at {outcome.difference}")

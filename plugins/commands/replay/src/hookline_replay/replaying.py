@@ -5,15 +5,22 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from hookline.config.extensions import KV_TRANSFER, KV_TRANSFER_OPTION
+from hookline.config.extensions import (
+    DRAFTING,
+    GRAMMARS,
+    KV_TRANSFER,
+    KV_TRANSFER_OPTION,
+)
 from hookline.engine.commands import SCHEMA_VERSION, Command
+from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.engine.scheduler.extension import SchedulerSide
 from hookline.engine.scheduler.readiness import ReadinessGate
 from hookline.events import StepOutput
-from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY
+from hookline.pooling import POOLING
 from hookline.request import Request
+from hookline_recording.checkpoint_schema import Checkpoint
 from hookline_recording.schema import Arrived, Ended, Record
 from hookline_recording.schema import Command as CommandRecord
 from hookline_replay.cache import RecordedCache
@@ -29,6 +36,7 @@ from hookline_replay.script import Script
 from hookline_replay.sides import DECIDING, make_sides
 from hookline_replay.witness import Witness
 
+_REPEATED = (*DECIDING, DRAFTING, GRAMMARS, KV_TRANSFER, POOLING)
 _MOST_EMPTY_TURNS = 64
 """A loop that has no output after so many turns has another opinion than the record."""
 
@@ -83,50 +91,62 @@ class Replay:
         """
         script = self.script = Script(path, from_checkpoint=from_checkpoint)
         self._clock = RecordedClock(script.header.monotonic)
+        self._held: dict[int, Request] = {}
+        self._beginning = BeginningGate()
+        self._gates: list[ReadinessGate] = []
+        if script.checkpoint is not None:
+            self._gates.append(self._beginning)
+        self._gates += gates_of(script, self._clock, self._held)
+        self.core = self._make_core(changes)
+        self.core.following = Following(script, self._clock, planning)
+        self._commands = Commands(script)
+        self._comparison = Comparison()
+        if script.checkpoint is not None:
+            self._restore(script.checkpoint)
+        self._first_step = self._comparison.step
+        self._witness = Witness(script)
+        self._loop = ReplayedLoop(self.core, 1.0, self._witness)
+        if script.checkpoint is not None:
+            self._loop.resume()
+
+    def _make_core(self, changes: Mapping[str, object]) -> ReplayedCore:
+        script = self.script
         options = EngineOptions.of(script.scheduling, changes)
         had = [name for name in DECIDING if name in script.scheduling.extensions]
         sides = make_sides(options.config, DECIDING if changes else had)
+        report: Report | None = None
         if KV_TRANSFER in script.scheduling.extensions:
             options, report = self._with_transfers(options, sides)
-        executor = self._executor = RecordedExecutor(script, self._clock, options.shape)
-        if KV_TRANSFER in sides:
-            executor.report_transfers(report)
-        held: dict[int, Request] = {}
-        beginning = BeginningGate()
-        gates: list[ReadinessGate] = list(gates_of(script, self._clock, held))
-        if script.checkpoint is not None:
-            gates.insert(0, beginning)
+        executor = RecordedExecutor(script, self._clock, options.shape, report)
         # Where all tokens are there, the real hashes of blocks are repeated, too.
-        cache = KVCacheManager if script.has_tokens else RecordedCache
-        core = self.core = build_core(
+        core = build_core(
             options,
             executor,
             self._clock,
             sides=sides,
-            gates=gates,
+            gates=self._gates,
             kind=ReplayedCore,
-            cache=cache,
+            cache=KVCacheManager if script.has_tokens else RecordedCache,
         )
+        executor.has_news = lambda: core.scheduler.has_news
         if isinstance(core.scheduler.cache, RecordedCache):
             core.scheduler.cache.hashes = script.hashes
-        executor.has_news = lambda: core.scheduler.has_news
-        core.following = Following(script, self._clock, planning)
-        self._commands = Commands(script)
-        self._comparison = Comparison()
-        if (begin := script.checkpoint) is not None:
-            self._clock.at = begin.at
-            restore(script, begin, core.scheduler, gates)
-            beginning.is_closed = False
-            live = core.scheduler.requests
-            held |= {each.request_id: live[each.request_id] for each in begin.requests if each.gate}
-            executor.resume({each: one.num_output_tokens for each, one in live.items()})
-            core.resume_steps(begin.in_flight)
-            self._comparison.step = begin.step
-        self._first_step = self._comparison.step
-        self._witness = Witness(script)
-        self._loop = ReplayedLoop(core, 1.0, self._witness)
-        if begin is not None:
-            self._loop.resume()
+        self._executor = executor
+        return core
+
+    def _restore(self, begin: Checkpoint) -> None:
+        """Begins at a checkpoint."""
+        self._clock.at = begin.at
+        restore(self.script, begin, self.core.scheduler, self._gates)
+        self._beginning.is_closed = False
+        live = self.core.scheduler.requests
+        for each in begin.requests:
+            if each.gate:
+                self._held[each.request_id] = live[each.request_id]
+        outputs = {each: request.num_output_tokens for each, request in live.items()}
+        self._executor.resume(outputs)
+        self.core.resume_steps(begin.in_flight)
+        self._comparison.step = begin.step
 
     def _with_transfers(
         self, options: EngineOptions, sides: dict[str, SchedulerSide]
@@ -165,7 +185,7 @@ class Replay:
         Args:
             until: Number of the last step; None for all.
         """
-        outcome = Outcome(notes=_versions(self.script))
+        outcome = Outcome(notes=_notes(self.script))
         while self.script.next_output is not None:
             if until is not None and self._comparison.step >= until:
                 break
@@ -231,12 +251,16 @@ def _is_decision(record: Record) -> bool:
     return not isinstance(record, Arrived | CommandRecord)
 
 
-def _versions(script: Script) -> list[str]:
-    header, here = script.header, version("hookline-core")
+def _notes(script: Script) -> list[str]:
+    """Tells what differences may come from."""
+    header, here, notes = script.header, version("hookline-core"), []
     if header.hookline != here or header.wire_version != SCHEMA_VERSION:
-        return [
-            f"it is of Hookline {header.hookline} (commands {header.wire_version}), and "
-            f"this is {here} (commands {SCHEMA_VERSION}): differences may come from "
-            "that"
-        ]
-    return []
+        told = (
+            f"it is of Hookline {header.hookline} (commands {header.wire_version}), "
+            f"and this is {here} (commands {SCHEMA_VERSION}): differences may come "
+            "from that"
+        )
+        notes.append(told)
+    odd = (name for name in script.scheduling.extensions if name not in _REPEATED)
+    notes += (f"what its extension {name} decided cannot be repeated" for name in odd)
+    return notes

@@ -13,6 +13,7 @@ from hookline_replay.cache import divided
 from hookline_replay.requests import request_of
 from hookline_replay.script import Script
 
+
 def restore(
     script: Script,
     checkpoint: Checkpoint,

@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 
 from hookline_recording import RecordingError, read_recording
+from hookline_recording.checkpoint_schema import Checkpoint
 from hookline_recording.config import Content
 from hookline_recording.scheduling import Scheduling
 from hookline_recording.schema import (
     Arrived,
     Blocked,
-    Checkpoint,
     Command,
     Computed,
     Ended,
@@ -127,8 +127,9 @@ class Script:
             and header.block_size > 0
         ):
             raise RecordingError(
-                path, f"an engine with {found.num_kv_blocks} KV blocks of "
-                f"{header.block_size} tokens cannot be repeated"
+                path,
+                f"an engine with {found.num_kv_blocks} KV blocks of "
+                f"{header.block_size} tokens cannot be repeated",
             )
         if header.content == Content.NONE:
             raise RecordingError(
@@ -199,10 +200,12 @@ class Script:
             hashes.take_arrived(each, size)
         live = self.checkpoint.requests if self.checkpoint else []
         self.held.update(each.request_id for each in live if each.gate)
-        for told in (*live, *self.ended.values()):
-            arrived = self.arrived.get(told.request_id)
+        outputs = {each.request_id: each.output_hashes for each in live}
+        outputs |= {each: end.output_hashes for each, end in self.ended.items()}
+        for request_id, output in outputs.items():
+            arrived = self.arrived.get(request_id)
             known = None if arrived is None else arrived.prompt_tokens // size
-            hashes.take_output(told.request_id, told.output_hashes, known)
+            hashes.take_output(request_id, output, known)
 
     # -- the place ---------------------------------------------------------------
 
@@ -257,7 +260,7 @@ class Script:
                 return
 
     def next_step(self) -> int | None:
-        """Returns the number of the step whose plan comes next, before other decisions."""
+        """Returns the number of the step whose plan is the next decision."""
         for place in range(self.place, self.output_place + 1):
             if place == len(self.records):
                 break

@@ -10,7 +10,6 @@ from hookline.finish_cause import Embedded
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.pooling import POOLING
 
-
 DECIDING = (FAIR, PIPELINE)
 """Names of the extensions that decide by what they are told of requests alone."""
 

@@ -1,4 +1,4 @@
-"""KV transfers again: the real scheduler's side, with a connector that is the record."""
+"""KV transfers again: the real scheduler's side, and the record as its connector."""
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The record of a checkpoint: what a scheduler knows, so that a replay can begin there."""
+"""The record of a checkpoint: what a scheduler knows, for a replay to begin there."""
 
 import msgspec
 

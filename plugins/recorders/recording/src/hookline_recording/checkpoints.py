@@ -8,7 +8,7 @@ state is not known.
 
 from array import array
 from collections import deque
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hookline.clock import NANOSECONDS
 from hookline.config.extensions import DRAFTING, GRAMMARS
@@ -54,7 +54,7 @@ class Checkpoints:
         Args:
             scheduler: What they are of.
             hasher: Salts hashes.
-            most_bytes: Size of a pool's part of a checkpoint beyond which there is none.
+            most_bytes: Most bytes of the pool's part; with more there is none.
         """
         self._scheduler, self._hasher = scheduler, hasher
         sides = scheduler.extensions.sides
@@ -114,7 +114,9 @@ class Checkpoints:
             [each.request_id for each in running.requests],
             list(running.released),
             [
-                InFlight(plan.step, list(plan.request_ids), list(plan.num_tokens), begun)
+                InFlight(
+                    plan.step, list(plan.request_ids), list(plan.num_tokens), begun
+                )
                 for plan, begun in self._in_flight
             ],
             free,
@@ -150,7 +152,7 @@ class Checkpoints:
         )
 
     def _pool(self) -> tuple[bytes, bytes, bytes, bytes]:
-        """Returns free blocks, cached blocks, the hashes of these, and proven blocks."""
+        """Returns free blocks, cached blocks, their hashes, and proven blocks."""
         pool, salted, digest = self._scheduler.cache.pool, self._salted, self._hasher
         cached, hashes, proven = array("I"), [], array("I")
         for block_id, block in enumerate(pool.blocks):
@@ -180,4 +182,4 @@ def numbers(data: bytes) -> list[int]:
     Raises:
         ValueError: It is no whole number of them.
     """
-    return cast("list[int]", array("I", data).tolist())
+    return array("I", data).tolist()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Self
 
 from hookline.engine.kv_cache.hashing import BlockHasher
 from hookline.request import GenerateRequest, Request

@@ -7,7 +7,6 @@ out, which is most plans. All runs on the engine's thread.
 
 import logging
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -355,7 +354,9 @@ class Recorder:
 
     def _answers(self) -> dict[str, list[object]] | None:
         """Takes what extensions were told."""
-        taken = {name: list(each.take_answers()) for name, each in self._answered.items()}
+        taken = {
+            name: list(each.take_answers()) for name, each in self._answered.items()
+        }
         return {name: told for name, told in taken.items() if told} or None
 
     def _output_hashes(self, end: Finished) -> bytes:

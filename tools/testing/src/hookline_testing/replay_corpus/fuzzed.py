@@ -77,9 +77,7 @@ def _core(source: random.Random) -> EngineCore:
     )
 
 
-def _commands(
-    source: random.Random, engine: RecordedEngine, requests: int
-) -> Arrivals:
+def _commands(source: random.Random, engine: RecordedEngine, requests: int) -> Arrivals:
     seconds = source.choice((0.5, 2.0, 6.0))
     load = Load(
         requests=requests,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.engine.commands import Add, ResetPrefixCache, Sleep, SleepMode, WakeUp
 from hookline.engine.engine_core import EngineCore
@@ -47,7 +48,6 @@ from hookline_testing.simulation import (
     simulated_core,
     tokens_of,
 )
-from hookline.clock import VirtualClock
 
 TIMES = SimulationConfig(
     step_seconds=0.01, prefill_token_seconds=0.0001, decode_request_seconds=0.001
@@ -327,9 +327,7 @@ def embeddings(path: Path) -> None:
     """Prompts that are pooled, beside others that generate."""
 
     def change(request: GenerateRequest, source: random.Random) -> GenerateRequest:
-        return msgspec.structs.replace(
-            request, is_prefill_only=source.random() < 0.6
-        )
+        return msgspec.structs.replace(request, is_prefill_only=source.random() < 0.6)
 
     core = plain(
         wrap=lambda inner: ChangedResults(inner, Embedding({})),

@@ -43,9 +43,7 @@ class TimedGate:
     def take_ready(self) -> Sequence[Readiness]:
         now = self._clock.now()
         ended = [each for each, (at, _) in self._ready_at.items() if at <= now]
-        return [
-            Readiness(self._ready_at.pop(each)[1], _cause(each)) for each in ended
-        ]
+        return [Readiness(self._ready_at.pop(each)[1], _cause(each)) for each in ended]
 
     def cancel(self, request: Request) -> None:
         self._ready_at.pop(request.request_id, None)
