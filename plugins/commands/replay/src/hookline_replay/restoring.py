@@ -94,6 +94,8 @@ def _restore_request(
         gate = next(each for each in gates if each.name == live.gate)
         queues.held.hold(request, gate, live.queued_at)
     elif request.status is not RequestStatus.RUNNING:
+        if not live.is_preempted:
+            request.rank = None  # so that others queue behind it in its line
         queues.waiting.push(request)
     if live.next_drafts:
         lifecycle.drafts[live.request_id] = [0] * live.next_drafts

@@ -98,6 +98,10 @@ class Script:
         self.ended: dict[int, Finished] = {}
         self.closings: defaultdict[int, deque[tuple[int, str]]] = defaultdict(deque)
         self.held: set[int] = set()
+        if self.checkpoint is not None:
+            live = self.checkpoint.requests
+            self.held.update(each.request_id for each in live if each.gate)
+        self._waiting = set(self.held)
         self.checkpoints: set[int] = set()
         self.records: list[Record] = []
         self.place = 0
@@ -154,15 +158,26 @@ class Script:
             case KeyFrame() | Ended():
                 return
             case Gated():
-                if record.gate:
-                    place = len(self.records), record.gate
-                    self.closings[record.request_id].append(place)
-                    self.held.add(record.request_id)
+                if not self._take_gate(record):
+                    return
             case Published():
                 self._take_output(record)
             case _:
                 pass
         self.records.append(record)
+
+    def _take_gate(self, record: Gated) -> bool:
+        """Takes a wait's begin or end; returns False if a key frame repeats it."""
+        request_id = record.request_id
+        if not record.gate:
+            self._waiting.discard(request_id)
+            return True
+        if request_id in self._waiting:
+            return False
+        self._waiting.add(request_id)
+        self.held.add(request_id)
+        self.closings[request_id].append((len(self.records), record.gate))
+        return True
 
     def _take_output(self, output: Published) -> None:
         if output.step is not None:
@@ -175,6 +190,7 @@ class Script:
                 self.queued_at[queued.request_id] = queued.at
             for ended in output.events.finished:
                 self.ended[ended.request_id] = ended
+                self._waiting.discard(ended.request_id)
 
     def _find_checkpoint(self, records: list[Record]) -> int:
         known: set[int] = set()
@@ -199,7 +215,6 @@ class Script:
         for each in self.arrived.values():
             hashes.take_arrived(each, size)
         live = self.checkpoint.requests if self.checkpoint else []
-        self.held.update(each.request_id for each in live if each.gate)
         outputs = {each.request_id: each.output_hashes for each in live}
         outputs |= {each: end.output_hashes for each, end in self.ended.items()}
         for request_id, output in outputs.items():

@@ -172,7 +172,7 @@ class Checkpoints:
 def _is_odd(request: Request) -> bool:
     """Whether a request is in a state that is not kept: in a line, or in transfer."""
     is_waiting = request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
-    is_in_line = is_waiting and request.rank is None
+    is_in_line = is_waiting and (request.rank is None or request.is_follower)
     return is_in_line or request.is_provisional or bool(request.num_doomed_results)
 
 
