@@ -31,10 +31,10 @@ class PromptHasher:
     def of_prompt(self, request: GenerateRequest) -> bytes:
         """Hashes a prompt; returns nothing of one that the cache cannot hash."""
         hashes: list[bytes] = []
-        lora, cache_salt = request.facts.lora, request.cache_salt
+        adapter, cache_salt = request.adapter, request.cache_salt
         prompt = request.prompt_token_ids
         try:
-            self._blocks.extend(hashes, prompt, lora=lora, cache_salt=cache_salt)
+            self._blocks.extend(hashes, prompt, adapter=adapter, cache_salt=cache_salt)
         except (ValueError, TypeError, OverflowError):
             return b""
         return self.salted(hashes)
