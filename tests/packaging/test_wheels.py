@@ -42,6 +42,7 @@ PACKAGES = {
     "models/demo": {"hookline_demo_model"},
     "plugins/commands/completion": {"hookline_completion"},
     "plugins/commands/insight": {"hookline_insight"},
+    "plugins/commands/replay": {"hookline_replay"},
     "plugins/engines/gateway": {"hookline_gateway"},
     "plugins/engines/process": {"hookline_process_engine"},
     "plugins/engines/vllm": {"hookline_vllm"},

@@ -68,6 +68,7 @@ class EngineCore:
         check: Raises `RankError` if the executor can compute no more steps.
         sharing: Computes its steps if whole parts of its model are shared; or None.
         tap: Sees each step; None if nothing listens.
+        scheduler: Plans its steps; for reading.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class EngineCore:
         self.sleep_level: SleepLevel | None = None
         self.tap: Tap | None = None
         self._evictions = parts.cache.pool.evictions
-        self._scheduler = Scheduler(
+        self._scheduler = self.scheduler = Scheduler(
             config.scheduler, parts, max_model_len=shape.max_model_len
         )
 

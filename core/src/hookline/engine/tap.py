@@ -10,6 +10,7 @@ from hookline.step import StepPlan, StepResult
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.engine import EngineConfig
+    from hookline.engine.scheduler.scheduler import Scheduler
     from hookline.payloads import EngineFacts
 
 
@@ -21,11 +22,13 @@ class TapContext:
         config: The engine's configuration.
         facts: Its facts at its start.
         clock: Its clocks now.
+        scheduler: Its scheduler, for reading on its own thread; None if it is not ours.
     """
 
     config: "EngineConfig"
     facts: "EngineFacts"
     clock: ClockPair
+    scheduler: "Scheduler | None" = None
 
 
 class Tap(Protocol):

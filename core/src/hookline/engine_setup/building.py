@@ -109,7 +109,12 @@ def build_loop(core: EngineCore) -> EngineLoop:
     Raises:
         ConfigError: A tap cannot be made, such as one whose file cannot be written.
     """
-    context = TapContext(config=core.config, facts=core.facts, clock=core.clock_pair())
+    context = TapContext(
+        config=core.config,
+        facts=core.facts,
+        clock=core.clock_pair(),
+        scheduler=core.scheduler,
+    )
     return EngineLoop(core, core.config.observers.heartbeat_seconds, make_tap(context))
 
 

@@ -37,7 +37,7 @@ def make_scheduler_parts(
     Raises:
         ConfigError: Block pool or token budget are too small for one request.
     """
-    _check_capacity(config, shape)
+    check_capacity(config, shape)
     num_blocks, share = shape.num_kv_blocks, config.cache.residency_sample
     cache = KVCacheManager(
         config.cache,
@@ -51,7 +51,7 @@ def make_scheduler_parts(
     return SchedulerParts(cache, SchedulerExtensions(extensions, gates))
 
 
-def _check_capacity(config: "EngineConfig", shape: ModelShape) -> None:
+def check_capacity(config: "EngineConfig", shape: ModelShape) -> None:
     """Raises `ConfigError` if a request of the maximum length could never finish."""
     pool_tokens = shape.num_kv_blocks * config.cache.block_size
     if pool_tokens < shape.max_model_len:

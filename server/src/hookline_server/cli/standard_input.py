@@ -2,8 +2,9 @@
 
 import os
 
-READERS = frozenset({"generate", "run-batch"})
-"""Commands that may read it; they close it once they have what they need."""
+READERS = frozenset({"generate", "replay", "run-batch"})
+"""Commands that may read it; they close it once they have what they need. A debugger
+needs it to the end."""
 
 
 def close_standard_input() -> None:

@@ -32,6 +32,7 @@ from hookline_process_engine.capabilities import EngineReplaced
 from hookline_process_engine.process_client import ProcessClient
 from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_recording import Recording, read_recording, schema
+from hookline_recording.checkpoint_schema import Checkpoint, InFlight, LiveRequest
 from hookline_recording.config import MIB, RecordingConfig
 from hookline_recording.front_end_schema import Answered, Served
 from hookline_simulated.config import SimulationConfig
@@ -298,9 +299,10 @@ def test_the_schema_of_version_1_stays() -> None:
         *(schema.Command, schema.Ended, schema.KeyFrame, schema.Events),
         *(schema.Queued, schema.Scheduled, schema.Preempted, schema.Finished),
         *(schema.Blocked, schema.Gated, Served, Answered),
+        *(schema.Needs, Checkpoint, LiveRequest, InFlight),
     )
     fields = [(each.__name__, *each.__struct_fields__) for each in kinds]
 
     assert schema.VERSION == 1
     digest = blake2b(repr(fields).encode(), digest_size=8).hexdigest()
-    assert digest == "26bec473f63c76ef"
+    assert digest == "ca6a9f4f041fc2cf"

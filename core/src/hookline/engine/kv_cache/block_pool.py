@@ -111,15 +111,16 @@ class BlockPool:
         measured: Lives of evicted blocks, from a pool that measures them.
         num_reusable: Free blocks whose content a later request may still find by hash.
         num_references: Sum of all reference counts.
+        blocks, free_blocks: All blocks, and the free ones in their order; for reading.
     """
 
     def __init__(self, num_blocks: int, clock: Clock | None = None) -> None:
         self.evictions = Evictions(clock)
         self.measured: list[BlockEviction] = []
         self.listeners: list[CacheListener] = []
-        self._blocks = [Block(block_id) for block_id in range(num_blocks)]
+        self._blocks = self.blocks = [Block(block_id) for block_id in range(num_blocks)]
         # Least recently used first; every operation on it is O(1).
-        self._free = OrderedDict(enumerate(self._blocks))
+        self._free = self.free_blocks = OrderedDict(enumerate(self._blocks))
         self._by_hash: dict[bytes, Block] = {}
         self.num_reusable = 0
         self.num_references = 0

@@ -45,9 +45,9 @@ class BlockHasher:
         if not hashes and len(token_ids) < size:
             return
         parent = hashes[-1] if hashes else self._root(adapter, cache_salt)
-        for start in range(len(hashes) * size, len(token_ids) - size + 1, size):
-            tokens = array("q", token_ids[start : start + size]).tobytes()
-            parent = self._digest(parent + tokens)
+        data = array("q", token_ids[len(hashes) * size :]).tobytes()
+        for end in range(8 * size, len(data) + 1, 8 * size):
+            parent = self._digest(parent + data[end - 8 * size : end])
             hashes.append(parent)
 
     def _root(self, adapter: str | None, cache_salt: str | None) -> bytes:

@@ -101,6 +101,7 @@ class RequestLifecycle:
         drafts: Drafts of their next tokens, by request id.
         events: Events since the last output.
         ledger: Totals since the start.
+        arrivals: Number of requests that were queued.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class RequestLifecycle:
         self._deadlines = RequestTimes()
         self.cache, self.extensions = cache, extensions
         self._max_model_len = max_model_len
-        self._arrivals = 0
+        self.arrivals = 0
 
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
@@ -146,10 +147,10 @@ class RequestLifecycle:
                 f"tokens cannot be added"
             )
         limit = 1 if inner.is_prefill_only else inner.params.max_tokens
-        self._arrivals += 1
+        self.arrivals += 1
         request = Request(
             inner,
-            sequence=self._arrivals,
+            sequence=self.arrivals,
             queued_at=now,
             max_tokens=room if limit is None else min(limit, room),
         )

@@ -57,6 +57,8 @@ class Scheduler:
         watch_gates: Has requests told that wait at gates; see `HeldRequests.watch`.
         is_held: While True, no request is admitted.
         obstacle: Why the last try to plan a step admitted no more requests.
+        cache, extensions, lifecycle: Its parts; for reading.
+        steps, last_ended: Number of the last step planned, and of the last one ended.
     """
 
     def __init__(
@@ -70,10 +72,10 @@ class Scheduler:
             max_model_len: Maximum number of tokens per request.
         """
         self._config = config
-        cache = self._cache = parts.cache
-        extensions = self._extensions = parts.extensions
+        cache = self._cache = self.cache = parts.cache
+        extensions = self._extensions = self.extensions = parts.extensions
         self._queues = RequestQueues(config, extensions.gates, extensions.tenants)
-        lifecycle = self._lifecycle = RequestLifecycle(
+        lifecycle = self._lifecycle = self.lifecycle = RequestLifecycle(
             self._queues, cache, extensions, max_model_len=max_model_len
         )
         self.requests, self.add = lifecycle.requests, lifecycle.add
@@ -87,7 +89,7 @@ class Scheduler:
         for name, side in extensions.sides.items():
             side.start(SchedulerPort(name, self._update, lifecycle))
         self._admission = BatchAdmission(config, lifecycle)
-        self._steps = self._last_ended = 0
+        self.steps = self.last_ended = 0
         self.is_held, self.obstacle = False, Obstacle.NONE
         self.watch_gates = self._queues.held.watch
 
@@ -142,7 +144,7 @@ class Scheduler:
             obstacle = Obstacle.SLEEP
         elif queues.waiting.requests:
             obstacle = self._admission.admit(
-                builder, share, last_ended=self._last_ended, now=now
+                builder, share, last_ended=self.last_ended, now=now
             )
         else:
             obstacle = Obstacle.NONE
@@ -155,14 +157,14 @@ class Scheduler:
     def _plan(self, builder: PlanBuilder) -> StepPlan:
         """Returns the plan, and counts its tokens as computed."""
         queues = self._queues
-        self._steps += 1
+        self.steps += 1
         released, queues.running.released = queues.running.released, []
         sections = NO_SECTIONS
         if self._extensions.plans:
             sections = self._extensions.planned(builder)
-        plan = builder.plan(self._steps, released, sections, self.obstacle)
+        plan = builder.plan(self.steps, released, sections, self.obstacle)
         for entry in builder.entries:
-            self._lifecycle.planned(entry, self._steps)
+            self._lifecycle.planned(entry, self.steps)
         if self._batches is not None:
             self._batches.started(plan)
         return plan
@@ -170,7 +172,7 @@ class Scheduler:
     def plan_poll(self) -> StepPlan:
         """Returns a plan that computes nothing: extensions are polled."""
         sections = self._extensions.planned(PlanBuilder(0))
-        return StepPlan(step=self._steps, sections=sections)
+        return StepPlan(step=self.steps, sections=sections)
 
     def update(self, result: StepResult, now: int) -> tuple[Sections, VerifiedDrafts]:
         """Processes the executor's result of a step.
@@ -178,8 +180,8 @@ class Scheduler:
         Returns:
             What extensions add to the step's record, and how many drafts were accepted.
         """
-        if self._last_ended < self._steps:  # polls have no number of their own
-            self._last_ended += 1
+        if self.last_ended < self.steps:  # polls have no number of their own
+            self.last_ended += 1
         if self._batches is not None:
             self._batches.ended()
         return self._update.update(result, now)

@@ -13,6 +13,7 @@ import msgspec
 
 from hookline.clock import NANOSECONDS
 from hookline.request import Request
+from hookline_kv_transfer.answers import Answers, Ending, Lookup, Refusal
 from hookline_kv_transfer.connector import (
     SchedulerConnector,
     has_tiers,
@@ -46,7 +47,11 @@ BREAKER_SECONDS = 30.0
 
 
 class ConnectorGuard:
-    """Calls a connector; for the core's thread only."""
+    """Calls a connector; for the core's thread only.
+
+    Attributes:
+        answers: Where its answers are kept; None if they need not be.
+    """
 
     def __init__(
         self,
@@ -68,6 +73,7 @@ class ConnectorGuard:
         self._teller = connector if tells_tier_events(connector) else None
         self._clock = clock
         self._lookups: list[ConnectorLookup] = []
+        self.answers: Answers | None = None
 
     @property
     def hit_source(self) -> str:
@@ -83,6 +89,14 @@ class ConnectorGuard:
         self, request: ConnectorRequest, num_computed_tokens: int
     ) -> tuple[int, bool]:
         """Returns the connector's offer; (0, False) if it fails or is paused."""
+        found = self._matched_tokens(request, num_computed_tokens)
+        if self.answers is not None:
+            self.answers.add(Lookup(request.request_id, *found))
+        return found
+
+    def _matched_tokens(
+        self, request: ConnectorRequest, num_computed_tokens: int
+    ) -> tuple[int, bool]:
         if not self._guard.breaker.allows():
             return 0, False
         call = self._connector.get_num_new_matched_tokens
@@ -102,7 +116,10 @@ class ConnectorGuard:
     def allocated(self, request: ConnectorRequest, load: Load) -> bool:
         """Reports allocated blocks; returns whether the connector took the report."""
         call = self._connector.update_state_after_alloc
-        return not isinstance(self._call(Stage.ALLOCATE, call, request, load), Failure)
+        answer = self._call(Stage.ALLOCATE, call, request, load)
+        if self.answers is not None and isinstance(answer, Failure):
+            self.answers.add(Refusal(request.request_id))
+        return not isinstance(answer, Failure)
 
     def metadata(self, step: PlannedStep) -> ConnectorMetadata | None:
         """Returns the orders for the worker's side; None without any or on failure."""
@@ -123,6 +140,14 @@ class ConnectorGuard:
 
         (False, None) if the connector fails.
         """
+        keeps, params = self._finished(request, block_ids, transfer_id)
+        if self.answers is not None:
+            self.answers.add(Ending(request.request_id, keeps))
+        return keeps, params
+
+    def _finished(
+        self, request: ConnectorRequest, block_ids: Sequence[int], transfer_id: int
+    ) -> tuple[bool, dict[str, object] | None]:
         call = self._connector.request_finished
         answer = self._call(Stage.FINISH, call, request, block_ids, transfer_id)
         if isinstance(answer, Failure):

@@ -24,6 +24,7 @@ from hookline.payloads import EngineFacts
 from hookline.request import Request, RequestStatus
 from hookline.sections import Section
 from hookline.step import ModelShape
+from hookline_kv_transfer.answers import Answer, Answers
 from hookline_kv_transfer.block_changes import BlockChanges
 from hookline_kv_transfer.config import KVTransferConfig, LoadFailurePolicy
 from hookline_kv_transfer.connector import SchedulerConnector
@@ -92,6 +93,7 @@ class Transfers(SchedulerSide):
         self._changes = BlockChanges()
         self.ledger = TransferLedger()
         self._has_reported_end = self._has_hung = False
+        self._answers: Answers | None = None
         self._fails = config.kv_load_failure_policy is LoadFailurePolicy.FAIL
         self.gate = self._gate = RemoteKVGate(self._arrived, self._drop_load)
 
@@ -224,6 +226,8 @@ class Transfers(SchedulerSide):
         """Processes the worker's report: ends loads, and frees saved blocks."""
         report = REPORT.typed(section)
         self.ledger.add_report(report)
+        if self._answers is not None:
+            self._answers.add_report(report)
         self._has_hung |= any(Reason.HUNG in each for each in report.failures.values())
         if report.payload:
             self._guard.receive(report.payload)
@@ -308,6 +312,23 @@ class Transfers(SchedulerSide):
             waiting_to_load=self._stages.num_to_start,
             loaded_waiting=self._stages.num_loaded,
         )
+
+    # -- recordings ------------------------------------------------------------
+
+    def keep_answers(self) -> None:
+        """Keeps what the connector answers, until `take_answers`."""
+        self._answers = self._guard.answers = Answers()
+
+    def take_answers(self) -> list[Answer]:
+        """Returns what the connector has answered since the last call."""
+        return [] if self._answers is None else self._answers.take()
+
+    def recorded_options(self) -> dict[str, object]:
+        """Returns what transfers are decided by, besides the connector."""
+        section = self._config.section()
+        for name in ("kv_connector", "kv_connector_extra_config"):
+            section.pop(name, None)
+        return section
 
     def close(self) -> None:
         self._guard.close()

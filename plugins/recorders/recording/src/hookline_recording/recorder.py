@@ -6,30 +6,47 @@ out, which is most plans. All runs on the engine's thread.
 """
 
 import logging
-from array import array
 from collections.abc import Sequence
-from hashlib import blake2b
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from hookline.engine.commands import Add, Command, EngineMessage, Finish, Reply
+from hookline.engine.commands import (
+    Add,
+    Command,
+    EngineMessage,
+    Finish,
+    IsSleeping,
+    Reply,
+)
 from hookline.engine_setup.failure import describe_failure
-from hookline.events import StepEvents
+from hookline.events import Finished, StepEvents
+from hookline.finish_cause import Corrupted
 from hookline.frozen import plain
-from hookline.request import GenerateRequest
+from hookline.request import GenerateRequest, Request
 from hookline.sections import Sections
 from hookline.stats.step_work import NO_RANKS, Obstacle
 from hookline.step import StepPlan, StepResult
 from hookline_recording import schema
+from hookline_recording.answers import answered_sides
+from hookline_recording.checkpoints import Checkpoints
 from hookline_recording.config import Content
+from hookline_recording.copying import (
+    copied_events,
+    needs_of,
+    without_sections,
+    without_text,
+)
+from hookline_recording.hashing import PromptHasher
 from hookline_recording.schema import OBSTACLES, Record
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.engine.scheduler.scheduler import Scheduler
 
 KEY_FRAME_BYTES = 1024 * 1024
 """Most bytes between two key frames; a smaller ring has 16 of them."""
 MOST_REPEATED = 1024
 """Maximum number of requests that a key frame repeats."""
-DIGEST_BYTES = 8
 
 _OBSTACLES = {name: number for number, name in enumerate(OBSTACLES)}
 _BETWEEN_STEPS: tuple[int | None, int, int, int, int, int] = (None, 0, 0, 0, 0, 0)
@@ -67,12 +84,32 @@ class Recorder:
     """
 
     def __init__(
-        self, store: Store, content: Content, salt: bytes, block_size: int
+        self,
+        store: Store,
+        content: Content,
+        hasher: PromptHasher,
+        scheduler: "Scheduler | None" = None,
     ) -> None:
+        """Begins a recording.
+
+        Args:
+            store: Where records go.
+            content: What they have of prompts and outputs.
+            hasher: Hashes the prompts' blocks.
+            scheduler: What is recorded, to be read; None where there is none.
+        """
         self._store = store
         self._content = content
         self._has_tokens = content is Content.TOKENS
-        self._salt, self._block_size = salt, block_size
+        self._hasher = hasher
+        self._scheduler = scheduler
+        self._running: dict[int, Request] = {}
+        self._answered = answered_sides(scheduler)
+        for side in self._answered.values():
+            side.keep_answers()
+        self._checkpoints: Checkpoints | None = None
+        if scheduler is not None and content is not Content.NONE:
+            self._checkpoints = Checkpoints(scheduler, hasher, store.key_frame_bytes)
         self._encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
         self._open: dict[int, schema.Arrived] = {}
         self._number = self._num_steps = self._last_at = 0
@@ -94,10 +131,13 @@ class Recorder:
                 ids = [command.request.request_id, *command.sibling_ids]
                 self._write(schema.Command(at, "Add", ids, body))
         elif isinstance(command, Finish):
-            ids = list(command.request_ids)
-            self._write(schema.Command(at, "Finish", ids, body))
+            ids, cause = list(command.request_ids), type(command.cause).__name__
+            self._write(schema.Command(at, "Finish", ids, body, cause))
         else:
             name = type(command.command).__name__
+            if self._checkpoints is not None and name != IsSleeping.__name__:
+                self._checkpoints.owes_reply = True
+            body = body or self._encode(without_sections(command))
             self._write(schema.Command(at, name, [], body))
 
     def planned(self, at: int, plan: StepPlan) -> None:
@@ -115,6 +155,9 @@ class Recorder:
             admitted = [
                 (each.request_id, each.num_computed_tokens) for each in plan.admitted
             ]
+            if self._scheduler is not None and self._content is not Content.NONE:
+                live = self._scheduler.requests
+                self._running.update((id_, live[id_]) for id_, _ in admitted)
         record = schema.Planned(
             at,
             plan.step,
@@ -131,6 +174,8 @@ class Recorder:
             work.prefill_tokens,
         )
         self._num_steps += 1
+        if self._checkpoints is not None:
+            self._checkpoints.planned(plan, at)
         self._blocked = ""
         self._busy_since.append(at)
         self._write(record)
@@ -153,6 +198,8 @@ class Recorder:
     def computed(self, at: int, plan: StepPlan, result: StepResult) -> None:
         if not plan.request_ids and not result.tokens:
             return  # a poll
+        if self._checkpoints is not None:
+            self._checkpoints.ended()
         tokens, counts = result.tokens, None
         if self._has_tokens:
             pass
@@ -160,9 +207,14 @@ class Recorder:
             len(tokens) == len(plan.request_ids) == sum(map(len, tokens.values()))
         ):
             counts = {each: len(sampled) for each, sampled in tokens.items()}
-        failed = None
+        failed = corrupted = None
         if result.failed:
             failed = {each: str(cause.reason) for each, cause in result.failed.items()}
+            corrupted = {
+                each: (str(cause.origin), cause.is_served)
+                for each, cause in result.failed.items()
+                if isinstance(cause, Corrupted)
+            }
         execution = result.execution
         use, ranks = execution.thread_use, execution.rank_use
         threads = None
@@ -185,6 +237,7 @@ class Recorder:
             None
             if ranks is NO_RANKS
             else (ranks.exchange_ns, ranks.handover_ns, ranks.expert_wait_ns),
+            corrupted or None,
         )
 
     def output(self, at: int, message: EngineMessage) -> None:
@@ -230,12 +283,18 @@ class Recorder:
                 stats.preempted,
                 self._plain(sections) if sections else None,
                 self._plain(news) if news else None,
+                self._answers() if self._answered else None,
             )
         )
         store, busy = self._store, self._busy_since
         store.show(at, busy[0] if busy else 0, len(self._open), self._num_steps)
         if store.written >= self._key_frame_due:
             self._write_key_frame(at)
+        if self._checkpoints is not None:
+            if record is None:
+                self._checkpoints.owes_reply = False
+            else:
+                self._write_checkpoint(self._checkpoints, at)
 
     def close(self, error: BaseException | None) -> None:
         told = ""
@@ -260,34 +319,19 @@ class Recorder:
             facts.priority,
             len(prompt),
             request.params.max_tokens,
-            self._digest(self._encode(request.params)),
+            self._hasher.digest(self._encode(request.params)),
             request.completion_index,
             facts.response_id,
             facts.trace_id,
             slo=None if facts.slo is None else msgspec.structs.astuple(facts.slo),
             adapter=facts.lora,
+            needs=needs_of(request),
         )
-        self._open[request.request_id] = arrived
         if self._content is not Content.NONE:
-            hashes = self._block_hashes(request)
+            hashes = self._hasher.of_prompt(request)
             arrived = msgspec.structs.replace(arrived, block_hashes=hashes)
+        self._open[request.request_id] = arrived
         self._write(arrived)
-
-    def _block_hashes(self, request: GenerateRequest) -> bytes:
-        """Hashes each full block of a prompt together with all before it."""
-        size, salt = 4 * self._block_size, self._salt
-        data = array("I", request.prompt_token_ids).tobytes()
-        # Equal prompts whose salts differ share no blocks, and so no hashes.
-        parent = self._digest((request.cache_salt or "").encode(errors="replace"))
-        hashes = []
-        for end in range(size, len(data) + 1, size):
-            content = parent + data[end - size : end]
-            parent = blake2b(content, digest_size=DIGEST_BYTES, key=salt).digest()
-            hashes.append(parent)
-        return b"".join(hashes)
-
-    def _digest(self, data: bytes) -> bytes:
-        return blake2b(data, digest_size=DIGEST_BYTES, key=self._salt).digest()
 
     def _drafts(self, drafts: dict[int, list[int]]) -> dict[int, int | list[int]]:
         if self._has_tokens:
@@ -300,55 +344,42 @@ class Recorder:
             name: msgspec.to_builtins(section, enc_hook=plain)
             for name, section in sections.items()
         }
-        return data if self._has_tokens else _without_text(data)
+        return data if self._has_tokens else without_text(data)
 
     def _copied(self, events: StepEvents) -> schema.Events:
-        """Copies events of requests, but for new tokens, which the result has."""
         for end in events.finished:
             self._open.pop(end.request_id, None)
             self._gated.pop(end.request_id, None)
-        return schema.Events(
-            [schema.Queued(each.request_id, each.at) for each in events.queued],
-            [
-                schema.Scheduled(
-                    each.request_id,
-                    each.at,
-                    each.local_cached_tokens,
-                    each.external_cached_tokens,
-                    each.transferred_tokens,
-                    each.recomputed_tokens,
-                    each.is_resumed,
-                    each.remote_kv,
-                )
-                for each in events.scheduled
-            ],
-            [
-                schema.Preempted(
-                    each.request_id,
-                    each.at,
-                    str(each.cause),
-                    each.beneficiary_id,
-                    each.computed_tokens,
-                    each.output_tokens,
-                )
-                for each in events.preempted
-            ],
-            [
-                schema.Finished(
-                    each.request_id,
-                    each.at,
-                    str(each.reason),
-                    type(each.cause).__name__,
-                    each.output_tokens,
-                )
-                for each in events.finished
-            ],
-        )
+        return copied_events(events, self._output_hashes)
+
+    def _answers(self) -> dict[str, list[object]] | None:
+        """Takes what extensions were told."""
+        taken = {
+            name: list(each.take_answers()) for name, each in self._answered.items()
+        }
+        return {name: told for name, told in taken.items() if told} or None
+
+    def _output_hashes(self, end: Finished) -> bytes:
+        """Tells the blocks that later prompts may find in the prefix cache."""
+        request = self._running.pop(end.request_id, None)
+        if request is None or not end.output_tokens:
+            return b""
+        return self._hasher.of_output(request)
 
     def _write(self, record: Record) -> None:
         self._number += 1
         self._last_at = record.at
         self._store.write(self._number, self._encode(record))
+
+    def _write_checkpoint(self, checkpoints: Checkpoints, at: int) -> None:
+        if not checkpoints.is_due(at):
+            return
+        gates = {each: gated.gate for each, gated in self._gated.items()}
+        if (made := checkpoints.make(at, self._open, gates)) is not None:
+            for each in self._open.values():
+                self._write(msgspec.structs.replace(each, is_repeated=True))
+            self._write(made)
+            self._planned_ids, self._blocked = None, ""
 
     def _write_key_frame(self, at: int) -> None:
         """Repeats what a reader must know that begins here."""
@@ -359,19 +390,7 @@ class Recorder:
         repeated: Sequence[schema.Arrived] = live[:MOST_REPEATED]
         self._write(schema.KeyFrame(at, len(repeated), len(live)))
         for each in repeated:
-            self._write(msgspec.structs.replace(each, is_repeated=True))
+            told = msgspec.structs.replace(each, is_repeated=True, block_hashes=b"")
+            self._write(told)
         for gated in list(self._gated.values())[:MOST_REPEATED]:
             self._write(gated)
-
-
-def _without_text(data: object) -> Any:
-    """Returns plain data with its texts emptied; names of fields and keys stay."""
-    match data:
-        case str() | bytes():
-            return ""
-        case dict():
-            return {key: _without_text(each) for key, each in data.items()}
-        case list() | tuple():
-            return [_without_text(each) for each in data]
-        case _:
-            return data

@@ -14,6 +14,7 @@ import struct
 
 import msgspec
 
+from hookline_recording.checkpoint_schema import Checkpoint
 from hookline_recording.front_end_schema import Answered, Served
 
 VERSION = 1
@@ -55,6 +56,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
         heartbeat_ns: Maximum time between two records of a healthy engine.
         facts: The engine's facts in JSON; they may be cut off: then empty.
         config: The engine's configuration in JSON, likewise; only with tokens.
+        scheduling: A `Scheduling` in msgpack, from which decisions can be repeated;
+            empty in recordings before it was there.
     """
 
     version: int = VERSION
@@ -77,6 +80,30 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_ns: int = 0
     facts: bytes = b""
     config: bytes = b""
+    scheduling: bytes = b""
+
+
+class Needs(msgspec.Struct, frozen=True, array_like=True):
+    """What else the scheduler reads of a request.
+
+    Attributes:
+        timeout_seconds: Time until its deadline; None without one.
+        is_prefill_only: Whether nothing is sampled for it.
+        skips_cache: Whether all of its prompt is computed.
+        client: Who pays for it, and for whom.
+        weight: The payer's share under the policy `fair`.
+        is_moved: Whether an engine that has ended has received it.
+    """
+
+    timeout_seconds: float | None = None
+    is_prefill_only: bool = False
+    skips_cache: bool = False
+    client: tuple[str, str] = ("", "")
+    weight: float = 1.0
+    is_moved: bool = False
+
+
+NO_NEEDS = Needs()
 
 
 class Arrived(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -100,6 +127,7 @@ class Arrived(msgspec.Struct, frozen=True, array_like=True, tag=1):
         slo: Its objectives for ttft, tpot and e2e in seconds, None without; None if it
             has none.
         adapter: Name of its adapter.
+        needs: What else the scheduler reads of it; None if there is nothing.
     """
 
     at: int
@@ -117,6 +145,7 @@ class Arrived(msgspec.Struct, frozen=True, array_like=True, tag=1):
     is_repeated: bool = False
     slo: tuple[float | None, float | None, float | None] | None = None
     adapter: str | None = None
+    needs: Needs | None = None
 
 
 class Planned(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -178,6 +207,8 @@ class Computed(msgspec.Struct, frozen=True, array_like=True, tag=3):
         threads: Fields of the threads' use, if measured.
         kernels_compiling: Its kernels were being compiled, so that it was slower.
         ranks: (exchange, handover, wait for experts) in ns, if ranks computed it.
+        corrupted: Of failed requests whose output was corrupted: whose fault it was,
+            and whether they are served nevertheless.
     """
 
     at: int
@@ -190,6 +221,7 @@ class Computed(msgspec.Struct, frozen=True, array_like=True, tag=3):
     threads: tuple[int, ...] | None = None
     kernels_compiling: bool = False
     ranks: tuple[int, int, int] | None = None
+    corrupted: dict[int, tuple[str, bool]] | None = None
 
 
 class Queued(msgspec.Struct, frozen=True, array_like=True):
@@ -228,13 +260,19 @@ class Preempted(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Finished(msgspec.Struct, frozen=True, array_like=True):
-    """A request ended; `kind` is the cause's name, without details from its client."""
+    """A request ended; `kind` is the cause's name, without details from its client.
+
+    Attributes:
+        output_hashes: Hashes of its full blocks after those of its prompt, as in
+            `Arrived`; none without a prefix cache, or if the output has tokens.
+    """
 
     request_id: int
     at: int
     reason: str = ""
     kind: str = ""
     output_tokens: int = 0
+    output_hashes: bytes = b""
 
 
 class Events(msgspec.Struct, frozen=True, array_like=True):
@@ -274,6 +312,7 @@ class Published(msgspec.Struct, frozen=True, array_like=True, tag=4):
             only if the recording has tokens.
         news: What has happened to extensions since the output before, likewise, such
             as loads of a KV connector and compilings of grammars.
+        answers: What extensions were told from outside since then, by their names.
     """
 
     at: int
@@ -298,6 +337,7 @@ class Published(msgspec.Struct, frozen=True, array_like=True, tag=4):
     preempted: int = 0
     sections: dict[str, object] | None = None
     news: dict[str, object] | None = None
+    answers: dict[str, list[object]] | None = None
 
 
 class Command(msgspec.Struct, frozen=True, array_like=True, tag=5):
@@ -307,14 +347,16 @@ class Command(msgspec.Struct, frozen=True, array_like=True, tag=5):
         at: When, ns.
         kind: Name of its type, such as `Finish`.
         request_ids: The requests that it concerns.
-        body: The whole command in msgpack, if the recording has tokens; of the header's
-            `wire_version`.
+        body: The command in msgpack, of the header's `wire_version`; without tokens,
+            only of calls, and without their sections.
+        cause: Name of the cause with which a `Finish` ends requests.
     """
 
     at: int
     kind: str
     request_ids: list[int] = []
     body: bytes = b""
+    cause: str = ""
 
 
 class Ended(msgspec.Struct, frozen=True, array_like=True, tag=6):
@@ -376,6 +418,7 @@ Record = (
     | Gated
     | Served
     | Answered
+    | Checkpoint
 )
 
 _decode = msgspec.msgpack.Decoder(Record).decode

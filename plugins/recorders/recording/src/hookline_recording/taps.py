@@ -16,7 +16,9 @@ from hookline.exceptions import ConfigError
 from hookline.frozen import plain
 from hookline_recording.config import MIB, Content, RecordingConfig
 from hookline_recording.folder import keep_what_was_left
+from hookline_recording.hashing import PromptHasher
 from hookline_recording.recorder import Recorder
+from hookline_recording.scheduling import scheduling_of
 from hookline_recording.schema import Header
 from hookline_recording.stores import LEAST_RING_BYTES, FileStore, RingStore
 
@@ -44,7 +46,7 @@ class FlightRecorder:
             _log.warning("there is no flight recorder: %s", error)
             return None
         _log.debug("flight recorder: %s", store.path)
-        return _recorder(store, header)
+        return _recorder(store, header, context)
 
 
 class FileRecorder:
@@ -67,7 +69,7 @@ class FileRecorder:
         except OSError as error:
             detail = f"cannot write {path}: {error.strerror}"
             raise ConfigError("record", detail) from error
-        return _recorder(store, header)
+        return _recorder(store, header, context)
 
 
 def header_of(context: TapContext, content: Content) -> Header:
@@ -96,11 +98,15 @@ def header_of(context: TapContext, content: Content) -> Header:
         config=msgspec.json.encode(config, enc_hook=plain)
         if content is Content.TOKENS
         else b"",
+        scheduling=msgspec.msgpack.encode(scheduling_of(context)),
     )
 
 
-def _recorder(store: RingStore | FileStore, header: Header) -> Recorder:
-    return Recorder(store, Content(header.content), header.salt, header.block_size)
+def _recorder(
+    store: RingStore | FileStore, header: Header, context: TapContext
+) -> Recorder:
+    hasher = PromptHasher(header, context.config.cache.hash_algorithm)
+    return Recorder(store, Content(header.content), hasher, context.scheduler)
 
 
 flight_recorder = FlightRecorder()

@@ -5,10 +5,13 @@ Tenants of one payer take turns in what it gets.
 
 from collections.abc import Sequence
 
+import msgspec
+
 from hookline.engine.scheduler.extension import SchedulerSide
 from hookline.engine.scheduler.queue import RequestTimes
 from hookline.request import Request
 from hookline.stats.scheduler_stats import MOST_TENANTS, TenantStats
+from hookline_fair.state import FairState
 from hookline_fair.tenant_shares import (
     OUTPUT_COST,
     PROMPT_COST,
@@ -23,8 +26,22 @@ from hookline_fair.tenant_shares import (
 class FairScheduling(SchedulerSide):
     """Brings the queue of the policy."""
 
+    tenants: "FairQueue"
+
     def __init__(self) -> None:
         self.tenants = FairQueue()
+
+    def checkpoint(self) -> FairState:
+        """Returns what has been served to whom."""
+        return self.tenants.state()
+
+    def restore(self, state: object) -> None:
+        """Takes what `checkpoint` returned, once the requests are queued.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        self.tenants.restore(msgspec.convert(state, FairState))
 
 
 class FairExtension:
@@ -49,6 +66,20 @@ class FairQueue:
         self.requests: dict[int, Request] = {}
         self.num_tokens = 0
         self.times = RequestTimes()
+
+    def state(self) -> FairState:
+        """Returns what has been served to whom."""
+        return self._shares.state(self._last)
+
+    def restore(self, state: FairState) -> None:
+        """Takes what `state` returned; the requests are there already."""
+        self._shares.restore(state)
+        self._last = self._shares.payer(state.last)
+        self._waiting = ShareHeap(lambda payer: payer.is_waiting)
+        self._leading = ShareHeap(lambda payer: payer.has_leader)
+        for tenant in self._shares:
+            if tenant.queue.requests:
+                self._enter(tenant)
 
     def stats(self) -> dict[str, TenantStats]:
         """Returns the tenants that have been known longest, idle ones included.

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 from hookline.engine.scheduler.queue import WaitingQueue
 from hookline.request import Request
+from hookline_fair.state import FairState, PayerState, TenantState
 
 PROMPT_COST, OUTPUT_COST = 1.0, 2.0
 """Cost of a computed prompt token, and of an output token."""
@@ -142,6 +143,45 @@ class Payer(Share):
             self._idle[tenant.name] = None
             forget_oldest(self._idle, self.tenants, MOST_IDLE_TENANTS)
 
+    def state(self, *, is_idle: bool) -> PayerState:
+        """Returns what is known of it and its tenants, the longest idle ones first."""
+        idle = [self.tenants[name] for name in self._idle]
+        others = (each for each in self.tenants.values() if each.name not in self._idle)
+        last = None if self.last is None else self.last.name
+        return PayerState(
+            self.name,
+            self.number,
+            self.virtual_time,
+            self.weight,
+            last,
+            is_idle,
+            [
+                TenantState(
+                    each.name,
+                    each.number,
+                    each.virtual_time,
+                    each.label,
+                    each.name in self._idle,
+                )
+                for each in (*idle, *others)
+            ],
+        )
+
+    def restore(self, state: PayerState) -> None:
+        """Takes what `state` returned; tenants with requests are there already."""
+        self.number, self.weight = state.number, state.weight
+        self.virtual_time = state.virtual_time
+        for each in state.tenants:
+            tenant = self.tenants.get(each.name)
+            if tenant is None:
+                tenant = Tenant(each.number, name=each.name, payer=self)
+                self.tenants[each.name] = tenant
+                self._idle[each.name] = None
+            tenant.number, tenant.label = each.number, each.label
+            tenant.virtual_time = each.virtual_time
+        self.last = None if state.last is None else self.tenants.get(state.last)
+        self.waiting, self.leading = ShareHeap(has_waiting), ShareHeap(has_leader)
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Tenant(Share):
@@ -196,6 +236,30 @@ class TenantShares:
     def __iter__(self) -> Iterator[Tenant]:
         for payer in self._payers.values():
             yield from payer.tenants.values()
+
+    def payer(self, name: str | None) -> Payer | None:
+        """Returns a payer by name; None if it is not known."""
+        return None if name is None else self._payers.get(name)
+
+    def state(self, last: Payer | None) -> FairState:
+        """Returns what is known, with the payer that was served last."""
+        idle = [self._payers[name] for name in self._idle]
+        others = [each for each in self._payers.values() if each.name not in self._idle]
+        return FairState(
+            self._number,
+            None if last is None else last.name,
+            [each.state(is_idle=each.name in self._idle) for each in (*idle, *others)],
+        )
+
+    def restore(self, state: FairState) -> None:
+        """Takes what `state` returned; payers with requests are there already."""
+        self._number = state.number
+        for each in state.payers:
+            payer = self._payers.get(each.name)
+            if payer is None:
+                payer = self._payers[each.name] = Payer(each.name, each.number)
+                self._idle[each.name] = None
+            payer.restore(each)
 
     def of(self, request: Request) -> Tenant:
         """Returns the tenant of a live request."""

@@ -95,6 +95,10 @@ class Cluster:
         self._engines[index] = self._new_engine(index)
         return self._engines[index].info
 
+    def end_engine(self, index: int) -> None:
+        """Ends an engine without requests, and its tap."""
+        self._engines[index].end()
+
     def _new_engine(self, index: int) -> SimulatedEngine:
         return SimulatedEngine(index, self._spec, self._events, self._emit)
 

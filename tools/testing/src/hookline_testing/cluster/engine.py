@@ -46,7 +46,8 @@ class SimulatedEngine:
             engine_index=index,
             has_cache_events=spec.has_cache_events,
         )
-        self._loop = EngineLoop(self._core, spec.heartbeat_seconds)
+        tap = None if spec.tap is None else spec.tap(self._core)
+        self._loop = EngineLoop(self._core, spec.heartbeat_seconds, tap)
 
     @property
     def info(self) -> EngineInfo:
@@ -62,6 +63,7 @@ class SimulatedEngine:
         """Ends the engine, which has nothing to do any more."""
         assert not self._core.has_work
         self._is_over = True
+        self._loop.close()
 
     def _wake(self) -> None:
         if not self._is_turning and not self._is_over:

@@ -1,7 +1,10 @@
 """What a simulated cluster consists of."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.tap import Tap
 from hookline_cluster.config import LoadBalancing
 from hookline_simulated.config import SimulationConfig
 
@@ -28,6 +31,7 @@ class ClusterSpec:
         has_cache_events: Whether engines report the changes of their prefix caches.
         heartbeat_seconds: Interval of the states of idle engines.
         sample_seconds: Interval at which loads are measured and books are checked.
+        tap: Makes the tap of an engine; None without any.
     """
 
     engines: int
@@ -41,3 +45,4 @@ class ClusterSpec:
     has_cache_events: bool = False
     heartbeat_seconds: float = 1.0
     sample_seconds: float = 0.1
+    tap: Callable[[EngineCore], Tap] | None = None

@@ -1,0 +1,1 @@
+"""Runs the scheduler again from a recording, and compares each decision."""

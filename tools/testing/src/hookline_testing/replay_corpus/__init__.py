@@ -1,0 +1,1 @@
+"""Small recordings of all that a scheduler decides, which tests repeat."""
