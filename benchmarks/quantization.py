@@ -32,7 +32,13 @@ from hookline.tokenizer import Tokenizer
 from hookline_description.describing import describe
 from hookline_models.checkpoints.loading import load_model
 
-KINDS: tuple[Quantization | None, ...] = (None, Quantization.W8A16, Quantization.W4A16)
+KINDS: tuple[Quantization | None, ...] = (
+    None,
+    Quantization.W8A16,
+    Quantization.W8A8,
+    Quantization.W4A16,
+    Quantization.W4A8,
+)
 WINDOW = 512
 WORK = ["1:32:64", "8:32:64", "1:512:1", "1:2048:1"]
 """Decodes of one request and of eight, and prompts."""

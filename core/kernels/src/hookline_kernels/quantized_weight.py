@@ -25,6 +25,10 @@ QUADS = (0, 4, 1, 5, 2, 6, 3, 7)
 """Inputs of a unit's two quads, which are those of the halves of bytes of 4-bit codes."""
 FLOAT_BITS, BYTE_BITS = 16, 8
 """Bits of activations that are floating point, and of those that become integers."""
+MOST_ACTIVATION = 127
+"""Largest code of an activation; the least is its negative."""
+LEAST_ACTIVATION = 1e-30
+"""Groups of smaller activations become zero: their scales have no inverse."""
 _ACTIVATION_GROUPS = (128, 64, LEAST_GROUP)
 
 
@@ -163,6 +167,28 @@ def dequantize(weight: QuantizedWeight) -> torch.Tensor:
     ordered = torch.empty_like(found)
     ordered[:, weight.order] = found
     return ordered
+
+
+def as_integers(values: torch.Tensor, group: int) -> torch.Tensor:
+    """Returns values [..., in] as products of integers see them, in their dtype.
+
+    Each group of inputs is rounded to 8-bit codes times the scale of its largest
+    number. Kernels have the same codes; their scales are not rounded to the dtype.
+    """
+    codes, scales = activation_codes(values, group)
+    return (codes * scales).flatten(-2).to(values.dtype)
+
+
+def activation_codes(
+    values: torch.Tensor, group: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns whole numbers [..., groups, group] and scales [..., groups, 1]."""
+    numbers = values.float().unflatten(-1, (-1, group))
+    peak = numbers.abs().amax(-1, keepdim=True)
+    inverse = torch.full_like(peak, MOST_ACTIVATION).div_(peak)
+    inverse[peak < LEAST_ACTIVATION] = 0
+    codes = (numbers * inverse).round_()
+    return codes, peak * torch.tensor(1 / MOST_ACTIVATION)
 
 
 def are_alike(weights: Sequence[QuantizedWeight]) -> bool:

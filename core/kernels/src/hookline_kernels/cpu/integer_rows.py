@@ -29,22 +29,23 @@ from hookline_kernels.cpu.vectors import (
     splat,
     vector,
 )
-from hookline_kernels.quantized_weight import QUADS, UNIT
+from hookline_kernels.quantized_weight import (
+    LEAST_ACTIVATION,
+    MOST_ACTIVATION,
+    QUADS,
+    UNIT,
+)
 
 HEIGHT = 12 if LANES == 16 else 4
 """Rows of a block: the sums of their products fill most registers."""
 STEP = 32
 """Inputs that lie side by side of each row."""
-MOST = 127
-"""Largest code of a row's number; the least is its negative."""
 _PIECE = 16
 """Numbers in a vector."""
 _SIZE = 0x7FFFFFFF
 _ROUNDING = 1.5 * 2**23
 """What is added to a small number has its integer in the lowest bits."""
 _ROUNDING_BITS = 0x4B400000
-_LEAST = 1e-30
-"""Groups of smaller numbers become zero: their scales have no inverse."""
 
 
 def group_bytes(group: int) -> int:
@@ -106,9 +107,9 @@ def _write_group(
     """Quantizes one row's group."""
     group = _PIECE * len(numbers)
     peak = _largest(builder, numbers)
-    scale = builder.fmul(peak, FLOAT(1 / MOST))
-    is_nothing = builder.fcmp_ordered("<", peak, FLOAT(_LEAST))
-    inverse = builder.fdiv(FLOAT(MOST), peak)
+    scale = builder.fmul(peak, FLOAT(1 / MOST_ACTIVATION))
+    is_nothing = builder.fcmp_ordered("<", peak, FLOAT(LEAST_ACTIVATION))
+    inverse = builder.fdiv(FLOAT(MOST_ACTIVATION), peak)
     inverse = builder.select(is_nothing, FLOAT(0.0), inverse)
     spread, total = splat(builder, inverse, _PIECE), constant(0, _PIECE, INT32)
     for at, each in enumerate(numbers):

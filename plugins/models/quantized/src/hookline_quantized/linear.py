@@ -9,7 +9,12 @@ from torch.nn import functional
 from hookline_kernels import import_compiled
 from hookline_kernels.modules.pre_norm import BlockProduct
 from hookline_kernels.modules.quantized_layer import QuantizedLayer
-from hookline_kernels.quantized_weight import QuantizedWeight, dequantize
+from hookline_kernels.quantized_weight import (
+    BYTE_BITS,
+    QuantizedWeight,
+    as_integers,
+    dequantize,
+)
 
 Multiply = Callable[..., torch.Tensor]
 
@@ -105,6 +110,8 @@ class QuantizedLinear(QuantizedLayer):
     ) -> torch.Tensor:
         assert self.quantized is not None
         weight = dequantize(self.quantized).to(self.dtype)
+        if self.quantized.activation_bits == BYTE_BITS:
+            values = as_integers(values, self.quantized.activation_group)
         found = functional.linear(values, weight, self.bias)
         return found if residual is None else found + residual
 

@@ -10,6 +10,7 @@ from hookline_kernels.modules.adapting import reads_weights
 from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 from hookline_quantized.joining import quantized_linear
 from hookline_quantized.rounding import can_quantize, quantized
+from hookline_quantized.scheme import Bits
 
 _HEAD_BITS = 8
 """Bits of the output layer: its error is not hidden by others."""
@@ -18,7 +19,7 @@ _ROUTERS = {"gate", "router"}
 
 
 def quantize(
-    name: str, model: PreTrainedModel, bits: int, *, may_compile: bool
+    name: str, model: PreTrainedModel, bits: Bits, *, may_compile: bool
 ) -> None:
     """Quantizes all linear layers of a model in place, and frees their weights.
 
@@ -30,8 +31,8 @@ def quantize(
     head = model.get_output_embeddings()
     count = 0
     for parent, key, linear in list(_linears(model)):
-        own = _HEAD_BITS if linear is head else bits
-        weight = quantized(linear.weight.detach(), own)
+        own = _HEAD_BITS if linear is head else bits.weights
+        weight = quantized(linear.weight.detach(), own, bits.activations)
         layer = quantized_linear(
             weight, linear.bias, linear.weight.dtype, may_compile=may_compile
         )
