@@ -8,11 +8,12 @@ makes those of 8 and 4 bits.
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 FORMATS = {None: "bf16", "w8a16": "q8_0", "w8a8": "q8_0", "w4a16": "q4_0", "w4a8": "q4_0"}
 """Formats of files by the value of Hookline's option `quantization`."""
-_CHECKED_TOKENS = 8
-_PROMPT = range(3, 35)
+_CHECKED_TOKENS = 16
+_PROMPTS = [[*range(start, start + 24)] for start in (3, 1000, 4000, 6000)]
 
 
 class Driver:
@@ -90,31 +91,49 @@ def _plain(model: Path, driver: Path) -> Path:
     from gguf import GGMLQuantizationType as Kind  # noqa: PLC0415
     from transformers import AutoModelForCausalLM  # noqa: PLC0415
 
+    loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    exact = _written(loaded, model, Kind.F32)
+    try:
+        _check(loaded, exact, driver)
+    finally:
+        exact.unlink()
+    return _written(loaded, model, Kind.BF16).rename(file)
+
+
+def _written(loaded: Any, model: Path, kind: Any) -> Path:
+    """Writes the model's weights, which float32 and bfloat16 have without loss."""
     from hookline_testing.gguf_files import GgufFile  # noqa: PLC0415
 
-    loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-    loaded.train(mode=False)
-    prompt = torch.tensor([[*_PROMPT]])
+    name = f"{model.name}-part"
+    file = GgufFile(model.parent, loaded.config, kind, name=name, model=loaded)
+    # llama.cpp wants merges, although it sees no text.
+    file.writer.kv_data[0].pop("tokenizer.ggml.merges", None)
+    file.writer.add_token_merges(["a b"])
+    return file.write()
+
+
+def _check(loaded: Any, file: Path, driver: Path) -> None:
+    """Compares greedy tokens in float32, in which no two logits are as good as equal.
+
+    Raises:
+        RuntimeError: They differ.
+    """
+    import torch  # noqa: PLC0415
+
+    prompts = torch.tensor(_PROMPTS)
     with torch.inference_mode():
         expected = loaded.generate(
-            prompt,
-            attention_mask=torch.ones_like(prompt),
+            prompts,
+            attention_mask=torch.ones_like(prompts),
             do_sample=False,
             min_new_tokens=_CHECKED_TOKENS,
             max_new_tokens=_CHECKED_TOKENS,
-        )[0, len(_PROMPT) :].tolist()
-    part = f"{model.name}-part"
-    file_ = GgufFile(model.parent, loaded.config, Kind.BF16, name=part, model=loaded)
-    # llama.cpp wants merges, although it sees no text.
-    file_.writer.kv_data[0].pop("tokenizer.ggml.merges", None)
-    file_.writer.add_token_merges(["a b"])
-    written = file_.write()
-    length = len(_PROMPT) + _CHECKED_TOKENS
-    peer = Driver(driver, written, 1, length)
+        )[:, prompts.shape[1] :].tolist()
+    length = prompts.shape[1] + _CHECKED_TOKENS
+    peer = Driver(driver, file, len(prompts), length)
     try:
-        [found], _ = peer.generate([[*_PROMPT]], _CHECKED_TOKENS)
+        found, _ = peer.generate(_PROMPTS, _CHECKED_TOKENS)
     finally:
         peer.close()
     if found != expected:
         raise RuntimeError(f"llama.cpp has the tokens {found}, not {expected}")
-    return written.rename(file)
