@@ -16,7 +16,7 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from hookline_kernels.cpu.integer_dots import Dots, code_quads
-from hookline_kernels.cpu.integer_rows import HEIGHT, STEP, fact_of, group_bytes
+from hookline_kernels.cpu.integer_rows import Blocks, blocks_of
 from hookline_kernels.cpu.quantized_codes import half_bytes
 from hookline_kernels.cpu.vectors import (
     INT32,
@@ -35,8 +35,6 @@ from hookline_kernels.cpu.vectors import (
 )
 from hookline_kernels.quantized_weight import OUTPUTS, UNIT
 
-SUM_BYTES = 4 * HEIGHT * OUTPUTS
-"""Bytes of a block's sums, float32 [rows, 32]."""
 _HEIGHTS = (1, 2, 4, 8, 12) if LANES == 16 else (1, 2, 4)
 """Numbers of rows that have code of their own."""
 _CHAINS = 4
@@ -68,12 +66,13 @@ def _multiply_bytes(  # noqa: PLR0917 - numba passes by position
     literals.
     """
     given = (rows, codes, scales, shifts, groups, first, in_scale, sums, height)
-    kinds = (group.literal_value, bits.literal_value, bool(has_shifts.literal_value))
+    blocks = blocks_of(group.literal_value, in_tiles=False)
+    kinds = (bits.literal_value, bool(has_shifts.literal_value))
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        panel = _Panel(*args[:8], *kinds)
+        panel = _Panel(*args[:8], blocks, *kinds)
         panel.multiply_least(builder, args[8], _HEIGHTS)
         return context.get_dummy_value()
 
@@ -93,7 +92,7 @@ class _Panel:
     first: ir.Value
     in_scale: ir.Value
     sums: ir.Value
-    group: int
+    blocks: Blocks
     bits: int
     has_shifts: bool
 
@@ -118,14 +117,14 @@ class _Panel:
         wide = OUTPUTS if LANES == 16 or high <= 2 else OUTPUTS // 2
         unit_bytes = 2 * half_bytes(self.bits)
         with cgutils.for_range(builder, self.groups, intp=INT64) as loop:
-            rows = offset(builder, self.rows, loop.index, group_bytes(self.group))
-            size = self.group // UNIT * unit_bytes
+            rows = offset(builder, self.rows, loop.index, self.blocks.group_bytes)
+            size = self.blocks.group // UNIT * unit_bytes
             codes = offset(builder, self.codes, loop.index, size)
             index = builder.add(self.first, loop.index)
             index = builder.udiv(index, self.in_scale)
             for start in range(0, OUTPUTS, wide):
                 outputs = range(start, start + wide, LANES)
-                part = _Part(builder, rows, codes, high, outputs, self.group, self.bits)
+                part = _Part(builder, rows, codes, high, outputs, self.blocks, self.bits)
                 totals = part.products()
                 self._scale(builder, part, index, totals)
 
@@ -179,12 +178,12 @@ class _Part:
         codes: ir.Value,
         high: int,
         outputs: range,
-        group: int,
+        blocks: Blocks,
         bits: int,
     ) -> None:
         self.outputs = outputs
         self._builder, self._rows, self._codes = builder, rows, codes
-        self._high, self._group, self._bits = high, group, bits
+        self._high, self._blocks, self._bits = high, blocks, bits
         self._chains = max(1, _CHAINS // (high * len(outputs)))
 
     def products(self) -> list[list[ir.Value]]:
@@ -193,26 +192,27 @@ class _Part:
         places = [
             [list(self._open(row)) for _ in self.outputs] for row in range(self._high)
         ]
-        steps = INT64(self._group // STEP)
-        step_bytes = STEP // UNIT * 2 * half_bytes(self._bits)
+        step = self._blocks.step
+        steps = INT64(self._blocks.group // step)
+        step_bytes = step // UNIT * 2 * half_bytes(self._bits)
         with cgutils.for_range(builder, steps, intp=INT64) as loop:
-            rows = offset(builder, self._rows, loop.index, HEIGHT * STEP)
+            rows = offset(builder, self._rows, loop.index, self._blocks.height * step)
             line = offset(builder, self._codes, loop.index, step_bytes)
             if self.outputs.start == 0:
                 prefetch(builder, line, range(_AHEAD, _AHEAD + step_bytes))
-            for unit in range(STEP // UNIT):
+            for unit in range(step // UNIT):
                 self._add_unit(rows, line, unit, places)
         return [[self._joined(each) for each in line] for line in places]
 
     def fact(self, row: int, fact: int) -> ir.Value:
         """Returns a row's scale (0) or sum (2), in all lanes."""
-        place = fact_of(self._builder, self._rows, self._group, fact)
+        place = self._blocks.fact(self._builder, self._rows, fact)
         place = self._builder.add(place, INT64(4 * row))
         return splat(self._builder, load_number(self._builder, place), LANES)
 
     def _open(self, row: int) -> Iterator[ir.Value]:
         """Returns variables for a row's sums; the first begins where it has to."""
-        place = fact_of(self._builder, self._rows, self._group, 1)
+        place = self._blocks.fact(self._builder, self._rows, 1)
         start = self._word(self._builder.add(place, INT64(4 * row)))
         for _ in range(self._chains):
             yield cgutils.alloca_once_value(self._builder, start)
@@ -231,7 +231,7 @@ class _Part:
         for quad in range(2):
             dots = [Dots(builder, each[quad], self._bits) for each in columns]
             for row, own in enumerate(places):
-                at = row * STEP + unit * UNIT + 4 * quad
+                at = row * self._blocks.step + unit * UNIT + 4 * quad
                 word = self._word(builder.add(rows, INT64(at)))
                 for each, chains in zip(dots, own, strict=True):
                     place = chains[(2 * unit + quad) % self._chains]

@@ -80,7 +80,8 @@ class QuantizedProduct:
         self._tiles: Kernel | None = None
         self.least_in_blocks: int | None = None
         if weight.activation_bits == BYTE_BITS:
-            self._few = self._many = _of_integers(weight, dtype)
+            self._few = _of_integers(weight, dtype)
+            self._many = _of_integers(weight, dtype, in_tiles=uses_tiles())
             return
         self._few = few_rows_kernel(bits, dtype.itemsize, has_shifts)
         if _multiplies_by_tiles(dtype):
@@ -117,8 +118,8 @@ class QuantizedProduct:
 
     def _kernel_for(self, rows: int) -> Kernel:
         weight = self._weight
-        if self._few is self._many:
-            return self._many
+        if weight.activation_bits == BYTE_BITS:
+            return self._few if rows <= _FEW else self._many
         groups = weight.in_features // weight.group_size
         fits = weight.shifts is None or 4 * rows * groups <= SUMS_BYTES
         if rows <= (_FEW if self._tiles is None else 1) and fits:
@@ -172,13 +173,15 @@ class QuantizedGatedMlp:
         takes_blocks = self.gate_up.least_in_blocks and down.least_in_blocks
         self.least_in_blocks = self.gate_up.least_in_blocks if takes_blocks else None
         self._by_vectors: Kernel | None = None
-        self._least_by_vectors = _FEW + 1
+        self._few: Kernel | None = None
         args = (self._weight.bits, self._weight.shifts is not None)
         kind = _KINDS[activation]
         if self._weight.activation_bits == BYTE_BITS:
             if dtype == torch.bfloat16 and self._weight.order is None:
-                self._by_vectors = _of_integers(self._weight, dtype, kind)
-                self._least_by_vectors = 1
+                self._few = _of_integers(self._weight, dtype, kind)
+                self._by_vectors = _of_integers(
+                    self._weight, dtype, kind, in_tiles=uses_tiles()
+                )
         elif takes_blocks:
             self._into = many_rows_kernel(*args, kind, False)
             self._into_from_blocks = many_rows_kernel(*args, kind, True)
@@ -190,12 +193,12 @@ class QuantizedGatedMlp:
     ) -> torch.Tensor:
         """[T, hidden] → [T, hidden]; the residual has that shape, contiguous."""
         rows = len(values)
-        if self._by_vectors is not None and rows >= self._least_by_vectors:
+        kernel = self._few if rows <= _FEW else self._by_vectors
+        if kernel is not None:
             between, values = (
                 fresh((rows, self.width), values.dtype),
                 values.contiguous(),
             )
-            kernel = self._by_vectors
             run(self._weight, kernel, self._numbers, rows, between, values, None)
             return self.down(between, residual)
         if self.least_in_blocks is None or rows < self.least_in_blocks:
@@ -238,10 +241,15 @@ def _multiplies_by_vectors(dtype: torch.dtype) -> bool:
 
 
 def _of_integers(
-    weight: QuantizedWeight, dtype: torch.dtype, kind: int = AS_THEY_ARE
+    weight: QuantizedWeight,
+    dtype: torch.dtype,
+    kind: int = AS_THEY_ARE,
+    *,
+    in_tiles: bool = False,
 ) -> Kernel:
     group, has_shifts = weight.activation_group, weight.shifts is not None
-    return integers_kernel(weight.bits, group, dtype.itemsize, has_shifts, kind)
+    given = (weight.bits, group, dtype.itemsize, has_shifts, kind)
+    return integers_kernel(*given, in_tiles)
 
 
 def _numbers(weight: QuantizedWeight, bias: torch.Tensor | None) -> Numbers:
