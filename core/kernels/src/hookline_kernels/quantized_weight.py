@@ -22,7 +22,7 @@ UNIT = 8
 LEAST_GROUP = 32
 """Groups are multiples of as many inputs."""
 QUADS = (0, 4, 1, 5, 2, 6, 3, 7)
-"""Inputs of a unit's two quads, which are those of the halves of bytes of 4-bit codes."""
+"""Inputs of a unit's two quads: those of the halves of bytes of 4-bit codes."""
 FLOAT_BITS, BYTE_BITS = 16, 8
 """Bits of activations that are floating point, and of those that become integers."""
 MOST_ACTIVATION = 127

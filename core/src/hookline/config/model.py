@@ -101,7 +101,8 @@ class ModelConfig:
     )
     quantization: Quantization | None = option(
         "w8a16 and w4a16 quantize weights to 8 or 4 bits while they are loaded, w8a8 "
-        "and w4a8 activations to 8, too. The others are formats of quantized checkpoints, which config.json names.",
+        "and w4a8 activations to 8, too. "
+        "The others are formats of quantized checkpoints, which config.json names.",
         default=None,
         shown_default="the checkpoint's",
     )

@@ -133,8 +133,8 @@ class GgufFile:
         self.architecture = _ARCHITECTURES.get(config.model_type, config.model_type)
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            self.model: PreTrainedModel = (
-                model or AutoModelForCausalLM.from_config(config)
+            self.model: PreTrainedModel = model or AutoModelForCausalLM.from_config(
+                config
             )
         self.model.float().eval()
         self.config = config

@@ -66,13 +66,16 @@ def _multiply_bytes(  # noqa: PLR0917 - numba passes by position
     literals.
     """
     given = (rows, codes, scales, shifts, groups, first, in_scale, sums, height)
-    blocks = blocks_of(group.literal_value, in_tiles=False)
-    kinds = (bits.literal_value, bool(has_shifts.literal_value))
+    literals = {
+        "blocks": blocks_of(group.literal_value, in_tiles=False),
+        "bits": bits.literal_value,
+        "has_shifts": bool(has_shifts.literal_value),
+    }
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        panel = _Panel(*args[:8], blocks, *kinds)
+        panel = _Panel(*args[:8], **literals)
         panel.multiply_least(builder, args[8], _HEIGHTS)
         return context.get_dummy_value()
 
@@ -124,7 +127,9 @@ class _Panel:
             index = builder.udiv(index, self.in_scale)
             for start in range(0, OUTPUTS, wide):
                 outputs = range(start, start + wide, LANES)
-                part = _Part(builder, rows, codes, high, outputs, self.blocks, self.bits)
+                part = _Part(
+                    builder, rows, codes, high, outputs, self.blocks, self.bits
+                )
                 totals = part.products()
                 self._scale(builder, part, index, totals)
 
@@ -165,7 +170,9 @@ class _Panel:
     ) -> list[ir.Value]:
         """Loads a group's scales or shifts."""
         line = offset(builder, address, index, 4 * OUTPUTS)
-        return [load(builder, builder.add(line, INT64(4 * at)), LANES) for at in outputs]
+        return [
+            load(builder, builder.add(line, INT64(4 * at)), LANES) for at in outputs
+        ]
 
 
 class _Part:

@@ -86,9 +86,7 @@ class Dots:
         pairs = self._call(f"llvm.x86.avx{name}", _HALVES, [_BYTES] * 2, sides)
         ones = constant(1, 2 * LANES, INT16)
         name = "512.pmaddw.d.512" if _IS_WIDE else "2.pmadd.wd"
-        quads = self._call(
-            f"llvm.x86.avx{name}", _WORDS, [_HALVES] * 2, [pairs, ones]
-        )
+        quads = self._call(f"llvm.x86.avx{name}", _WORDS, [_HALVES] * 2, [pairs, ones])
         return builder.add(total, quads)
 
     def _with_signs(self, row: ir.Value) -> ir.Value:

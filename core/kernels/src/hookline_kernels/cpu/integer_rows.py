@@ -8,7 +8,6 @@ scale is not either, and neither are the products.
 """
 
 from dataclasses import dataclass
-
 from typing import Any
 
 from llvmlite import ir

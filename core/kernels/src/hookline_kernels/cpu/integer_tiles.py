@@ -85,13 +85,16 @@ def _multiply_in_tiles(  # noqa: PLR0917 - numba passes by position
 ) -> tuple[Signature, Emit]:
     """As `integer_blocks.multiply_bytes`, of at most 32 rows."""
     given = (rows, codes, scales, shifts, groups, first, in_scale, sums, height)
-    blocks = blocks_of(group.literal_value, in_tiles=True)
-    kinds = (bits.literal_value, bool(has_shifts.literal_value))
+    literals = {
+        "blocks": blocks_of(group.literal_value, in_tiles=True),
+        "bits": bits.literal_value,
+        "has_shifts": bool(has_shifts.literal_value),
+    }
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        panel = _Panel(builder, *args[:9], blocks, *kinds)
+        panel = _Panel(builder, *args[:9], **literals)
         panel.open()
         for_tiles(builder, args[8], panel.multiply)
         return context.get_dummy_value()
@@ -122,9 +125,7 @@ class _Panel:
         """Sets the sums to zero if the first inputs are to come."""
         builder = self.builder
         is_first = builder.icmp_unsigned("==", self.first, INT64(0))
-        vectors = builder.select(
-            is_first, builder.mul(self.height, INT64(2)), INT64(0)
-        )
+        vectors = builder.select(is_first, builder.mul(self.height, INT64(2)), INT64(0))
         with cgutils.for_range(builder, vectors, intp=INT64) as loop:
             at = offset(builder, self.sums, loop.index, 4 * HALF)
             store(builder, constant(0.0, HALF), at)
@@ -142,9 +143,7 @@ class _Panel:
             for each in range(2 * tiles):
                 clear_tile(builder, each)
             for step in range(steps):
-                index = builder.add(
-                    builder.mul(loop.index, INT64(steps)), INT64(step)
-                )
+                index = builder.add(builder.mul(loop.index, INT64(steps)), INT64(step))
                 own = builder.add(rows, INT64(step * blocks.height * blocks.step))
                 self._add_step(own, self._quads(index, room), tiles)
             for each in range(2 * tiles):

@@ -53,7 +53,7 @@ def divide_rows(numbers: Numbers, group: int) -> None:
 
 @functools.cache
 def integers_kernel(
-    bits: int, group: int, size: int, has_shifts: bool, kind: int, in_tiles: bool
+    bits: int, group: int, size: int, has_shifts: bool, kind: int, *, in_tiles: bool
 ) -> Kernel:
     """Compiles the kernel for codes of `bits` bits and values of `size` bytes.
 

@@ -249,7 +249,7 @@ def _of_integers(
 ) -> Kernel:
     group, has_shifts = weight.activation_group, weight.shifts is not None
     given = (weight.bits, group, dtype.itemsize, has_shifts, kind)
-    return integers_kernel(*given, in_tiles)
+    return integers_kernel(*given, in_tiles=in_tiles)
 
 
 def _numbers(weight: QuantizedWeight, bias: torch.Tensor | None) -> Numbers:

@@ -21,7 +21,12 @@ from hookline.exceptions import ModelLoadError
 from hookline_gguf.blocks import HEAD, MARK, numbers
 from hookline_gguf.packing import GROUP, packed
 from hookline_kernels import KernelError
-from hookline_kernels.quantized_weight import FLOAT_BITS, QuantizedWeight, pack
+from hookline_kernels.quantized_weight import (
+    BYTE_BITS,
+    FLOAT_BITS,
+    QuantizedWeight,
+    pack,
+)
 from hookline_models.checkpoints.cut import Cut
 from hookline_models.quantization import StoredTensor, StoredWeights
 from hookline_quantized.joining import quantized_linear
@@ -182,7 +187,15 @@ class GgufMethod:
     def quantize(self, model: PreTrainedModel, *, may_compile: bool) -> None:
         """Quantizes what was dequantized, if `--quantization` asks for that."""
         if self._bits is not None:
-            quantize(self._config.model, model, self._bits, may_compile=may_compile)
+            # The file's own blocks may be all that takes activations in 8 bits.
+            has_integers = self._bits.activations == BYTE_BITS and self._layers
+            quantize(
+                self._config.model,
+                model,
+                self._bits,
+                may_compile=may_compile,
+                may_be_none=bool(has_integers),
+            )
 
     def _layer(
         self, blocks: Blocks, bias: torch.Tensor | None, may_compile: bool

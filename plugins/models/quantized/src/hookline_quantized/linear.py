@@ -48,6 +48,7 @@ class QuantizedLinear(QuantizedLayer):
         self.in_features, self.out_features = weight.in_features, weight.out_features
         self.dtype = dtype
         self.quantized: QuantizedWeight | None = weight
+        self.multiplies_integers = weight.activation_bits == BYTE_BITS
         for name in ("codes", "scales", "shifts", "order"):
             held = getattr(weight, name)
             self.register_parameter(name, None if held is None else _parameter(held))

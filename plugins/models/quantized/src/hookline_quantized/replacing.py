@@ -19,14 +19,19 @@ _ROUTERS = {"gate", "router"}
 
 
 def quantize(
-    name: str, model: PreTrainedModel, bits: Bits, *, may_compile: bool
+    name: str,
+    model: PreTrainedModel,
+    bits: Bits,
+    *,
+    may_compile: bool,
+    may_be_none: bool = False,
 ) -> None:
     """Quantizes all linear layers of a model in place, and frees their weights.
 
     The output layer has 8 bits; an embedding that it was tied to stays as it is.
 
     Raises:
-        ModelLoadError: No layer can be quantized.
+        ModelLoadError: No layer can be quantized, unless there `may_be_none`.
     """
     head = model.get_output_embeddings()
     count = 0
@@ -39,7 +44,7 @@ def quantize(
         setattr(parent, key, layer)
         count += 1
     give_back_clean_pages()
-    if count == 0:
+    if count == 0 and not may_be_none:
         raise ModelLoadError(name, "it has no linear layers that can be quantized")
 
 

@@ -16,7 +16,6 @@ from hookline_quantized.checkpoint_format import (
 )
 
 
-
 class Bits(NamedTuple):
     """Bits of numbers of weights, and of activations."""
 
