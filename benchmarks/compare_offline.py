@@ -14,6 +14,7 @@ time of each step is taken where the engine's loop returns its output to the cal
 `LLM` of both Hookline and vLLM.
 """
 
+import atexit
 import json
 import random
 import signal
@@ -27,6 +28,7 @@ from typing import Any, TypeVar
 
 from contention import Contention, Neighbours
 from cpu_quota import cpu_group
+from llama_cpp import Driver
 from offline_result import Generation, beside_result, result_of
 
 KV_CACHE_BYTES = 2 * 1024**3
@@ -167,7 +169,7 @@ def vllm(work: dict[str, Any]) -> Generate:
         step_times.clear()
         outputs = llm.generate(asked, params, use_tqdm=False)
         generated = sum(len(output.outputs[0].token_ids) for output in outputs)
-        return Generation(generated, list(step_times))
+        return Generation(generated, list(step_times), elsewhere_seconds=None)
 
     return generate
 
@@ -203,10 +205,28 @@ def transformers(work: dict[str, Any]) -> Generate:
     return generate
 
 
+def llama_cpp(work: dict[str, Any]) -> Generate:
+    length = work["prefix_tokens"] + work["input_tokens"] + work["output_tokens"]
+    driver, file = Path(work["driver"]), Path(work["model"])
+    peer = Driver(driver, file, work["requests"], length)
+    atexit.register(peer.close)
+
+    def generate(
+        prompts: list[list[int]], num_tokens: int, schemas: list[str]
+    ) -> Generation:
+        if schemas:
+            sys.exit("llama.cpp is not asked for schemas")
+        tokens, seconds = peer.generate(prompts, num_tokens)
+        return Generation(sum(map(len, tokens)), [], elsewhere_seconds=seconds)
+
+    return generate
+
+
 ENGINES: dict[str, Callable[[dict[str, Any]], Generate]] = {
     "hookline": hookline,
     "vllm": vllm,
     "transformers": transformers,
+    "llama.cpp": llama_cpp,
 }
 
 
@@ -272,9 +292,10 @@ class Measuring:
         prompts = prompts_of(self._work, self._seed)
         schemas = schemas_of(self._work, self._seed)
         self._seed += 1
-        start = time.perf_counter()
+        start, before = time.perf_counter(), time.process_time()
         found = self._generate(prompts, num_tokens, schemas)
         found.seconds = time.perf_counter() - start
+        found.own_seconds = time.process_time() - before
         if found.num_tokens != len(prompts) * num_tokens:
             sys.exit(f"{found.num_tokens} tokens, not {len(prompts) * num_tokens}")
         return found

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from compare_work import HOOKLINE, PLAIN, Goal, Kind, Row
 
-WEIGHTS = {"w8a16": None, "w4a16": 1.7}
+WEIGHTS = {"w8a16": None, "w4a16": 1.7, "w8a8": None, "w4a8": 1.7}
 """Values of `quantization`, and the goal for one request, in terms of bfloat16."""
 KV_CACHES = ("int8", "fp8")
 """Values of `kv_cache_dtype`."""

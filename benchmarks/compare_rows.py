@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from compare_contended import CONTENDED_ROWS
+from compare_llama_cpp import LLAMA_CPP_ROWS
 from compare_quantized import QUANTIZED_ROWS
 from compare_work import (
     HOOKLINE,
@@ -190,4 +191,5 @@ ROWS: Mapping[str, Row] = {
     "ready-cold-tiny": _ready(ratio=None, bound=8.0, is_cold=True),
     **CONTENDED_ROWS,
     **QUANTIZED_ROWS,
+    **LLAMA_CPP_ROWS,
 }

@@ -19,6 +19,7 @@ from compare_sides import SERVED_NAME, Side
 from compare_watched import loggers, viewers
 from compare_work import Kind, Row
 from contention import Neighbours
+from llama_cpp import converted
 from process_memory import memory_mib
 from startup import empty_caches, free_port
 
@@ -80,8 +81,16 @@ def run_once(side: Side, row: Row, setting: Setting) -> Result:
 
 
 def _offline(side: Side, row: Row, setting: Setting) -> Result:
+    model = setting.model
+    if side.driver is not None:
+        quantization = row.options.get("quantization")
+        try:
+            model = converted(model, quantization, side.driver)
+        except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+            raise RunFailed(f"no file for llama.cpp: {error}") from error
     work = {
-        "model": str(setting.model),
+        "model": str(model),
+        "driver": str(side.driver or ""),
         "dtype": row.dtype,
         "requests": row.requests,
         "input_tokens": row.input_tokens,

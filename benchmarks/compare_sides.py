@@ -10,6 +10,7 @@ from compare_isa import Isa, limits, peer_limits
 from compare_work import (
     BASELINE,
     HOOKLINE,
+    LLAMA_CPP,
     PLAIN,
     TRANSFORMERS,
     UNCACHED,
@@ -35,6 +36,7 @@ SIDES = (
     UNWATCHED,
     *BINDINGS,
     TRANSFORMERS,
+    LLAMA_CPP,
 )
 
 VLLM_ENVIRONMENT = {
@@ -60,6 +62,7 @@ class Side:
         has_options: Whether it has a row's options.
         has_recorder: Whether its servers have flight recorders.
         is_watched: Whether its servers have a row's viewers, and loggers.
+        driver: Program that computes for it; None for Python's engines.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Side:
     has_options: bool = False
     has_recorder: bool = True
     is_watched: bool = True
+    driver: Path | None = None
 
     def environment(self, isa: Isa | None) -> dict[str, str]:
         """Returns the environment variables of its processes.
@@ -102,13 +106,19 @@ class Side:
         return [*command, "--model", str(model), "--kv-cache-memory", "2GiB", *options]
 
 
-def sides_of(row: Row, vllm: Path | None, baseline: Path | None) -> list[Side]:
+def sides_of(
+    row: Row,
+    vllm: Path | None,
+    baseline: Path | None,
+    llama_cpp: Path | None = None,
+) -> list[Side]:
     """Returns the installed sides of a row, Hookline first.
 
     Args:
         row: The work.
         vllm: The virtual environment of vLLM.
         baseline: Another checkout of Hookline, with its own virtual environment.
+        llama_cpp: The folder of `install_llama_cpp.sh`.
     """
     ours = Path(sys.executable)
     known = {
@@ -136,10 +146,16 @@ def sides_of(row: Row, vllm: Path | None, baseline: Path | None) -> list[Side]:
             Side(name=UNSTRUCTURED, engine=HOOKLINE, python=ours, has_schemas=False)
         ],
         TRANSFORMERS: [Side(name=TRANSFORMERS, engine=TRANSFORMERS, python=ours)],
+        LLAMA_CPP: [] if llama_cpp is None else [_llama_cpp(ours, llama_cpp)],
         VLLM: [] if vllm is None else _vllm_sides(vllm / "bin" / "python"),
     }
     sides = [side for name in row.sides for side in known[name]]
     return sides if baseline is None else [sides[0], _baseline(baseline), *sides[1:]]
+
+
+def _llama_cpp(python: Path, folder: Path) -> Side:
+    driver = folder / "driver"
+    return Side(name=LLAMA_CPP, engine=LLAMA_CPP, python=python, driver=driver)
 
 
 def _baseline(checkout: Path) -> Side:

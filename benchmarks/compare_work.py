@@ -16,6 +16,7 @@ PLAIN = "hookline-plain"
 BASELINE = "hookline-baseline"
 VLLM = "vllm"
 TRANSFORMERS = "transformers"
+LLAMA_CPP = "llama.cpp"
 
 
 class Kind(Enum):

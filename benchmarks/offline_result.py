@@ -17,11 +17,23 @@ class Generation:
         step_times: When each step's output was there, in seconds of a monotonic clock;
             empty if the engine does not tell.
         seconds: Time of the whole call.
+        own_seconds: Processor time of this process.
+        elsewhere_seconds: Processor time of others that worked for it; None if it is
+            not known.
     """
 
     num_tokens: int
     step_times: list[float]
     seconds: float = 0.0
+    own_seconds: float = 0.0
+    elsewhere_seconds: float | None = 0.0
+
+    @property
+    def processor_seconds(self) -> float | None:
+        """Returns the processor time of all processes; None if it is not known."""
+        if self.elsewhere_seconds is None:
+            return None
+        return self.own_seconds + self.elsewhere_seconds
 
     @property
     def gaps(self) -> list[float]:
@@ -42,8 +54,16 @@ def result_of(done: Sequence[Generation], prompt_tokens: int) -> dict[str, float
         "output tok/s": output / seconds,
         "total tok/s": (prompt_tokens + output) / seconds,
         "ms": seconds * 1000,
+        **_processor_result(done),
         **gap_result(done),
     }
+
+
+def _processor_result(done: Sequence[Generation]) -> dict[str, float]:
+    """Returns the median iteration's processor time, if it is known."""
+    found = [each.processor_seconds for each in done]
+    known = [each for each in found if each is not None]
+    return {"processor s": statistics.median(known)} if known else {}
 
 
 def gap_result(done: Sequence[Generation]) -> dict[str, float]:

@@ -6,9 +6,10 @@ usage: python benchmarks/quantization.py quality [--model demo] [--tokens 8192]
 
 quality   perplexity of source files of Python's standard library, and the mean KL
           divergence of the next token's distribution from that of bfloat16
-speed     output tokens/s of `LLM`, or input tokens/s if there is one output token.
-          WORK is requests:input:output tokens. One process has an engine for each
-          kind of weights; each runs once per round, in changing order.
+speed     output tokens/s of `LLM`, or input tokens/s if there is one output token, and
+          processor time for each, which other load disturbs less. WORK is
+          requests:input:output tokens. One process has an engine for each kind of
+          weights; each runs once per round, in changing order.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from bench_folders import own_folder
@@ -32,7 +34,13 @@ from hookline.tokenizer import Tokenizer
 from hookline_description.describing import describe
 from hookline_models.checkpoints.loading import load_model
 
-KINDS: tuple[Quantization | None, ...] = (None, Quantization.W8A16, Quantization.W4A16)
+KINDS: tuple[Quantization | None, ...] = (
+    None,
+    Quantization.W8A16,
+    Quantization.W8A8,
+    Quantization.W4A16,
+    Quantization.W4A8,
+)
 WINDOW = 512
 WORK = ["1:32:64", "8:32:64", "1:512:1", "1:2048:1"]
 """Decodes of one request and of eight, and prompts."""
@@ -98,36 +106,46 @@ def measure_speed(folder: str, works: list[str], pairs: int) -> None:
             engines[str(kind or "plain")] = stack.enter_context(LLM.from_config(config))
         for work in works:
             requests, length, output = (int(part) for part in work.split(":"))
-            rates: dict[str, list[float]] = {name: [] for name in engines}
+            found: dict[str, list[Run]] = {name: [] for name in engines}
             for turn in range(pairs + 1):  # the first warms up
                 names = list(engines)[:: 1 if turn % 2 else -1]
                 for name in names:
-                    rate = run(engines[name], requests, length, output)
-                    rates[name] += [rate] if turn else []
-            report(work, rates)
+                    own = run(engines[name], requests, length, output)
+                    found[name] += [own] if turn else []
+            report(work, found)
 
 
-def run(llm: LLM, requests: int, length: int, output: int) -> float:
-    """Returns tokens per second."""
+class Run(NamedTuple):
+    """Tokens per second, and milliseconds of processor time for each."""
+
+    rate: float
+    processor: float
+
+
+def run(llm: LLM, requests: int, length: int, output: int) -> Run:
     source = random.Random(0)  # noqa: S311 - the same prompts for all
     prompts = [
         [source.randrange(3, 8000) for _ in range(length)] for _ in range(requests)
     ]
     params = SamplingParams(temperature=0.0, max_tokens=output, ignore_eos=True)
     llm.reset_prefix_cache()
-    start = time.perf_counter()
+    start, before = time.perf_counter(), time.process_time()
     llm.generate(prompts, params, use_tqdm=False)
-    seconds = time.perf_counter() - start
-    return requests * (output if output > 1 else length) / seconds
+    seconds, processor = time.perf_counter() - start, time.process_time() - before
+    tokens = requests * (output if output > 1 else length)
+    return Run(tokens / seconds, 1000 * processor / tokens)
 
 
-def report(work: str, rates: dict[str, list[float]]) -> None:
-    plain = rates["plain"]
-    for name, own in rates.items():
-        ratios = [a / b for a, b in zip(own, plain, strict=True)]
+def report(work: str, found: dict[str, list[Run]]) -> None:
+    for name, own in found.items():
+        pairs = list(zip(own, found["plain"], strict=True))
+        ratios = [a.rate / b.rate for a, b in pairs]
         print(
-            f"{work:12} {name:8} {statistics.median(own):9.1f} tok/s  "
-            f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+            f"{work:12} {name:8} "
+            f"{statistics.median(each.rate for each in own):9.1f} tok/s  "
+            f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+            f"  processor {statistics.median(each.processor for each in own):.3f} ms, "
+            f"{statistics.median(a.processor / b.processor for a, b in pairs):.2f}",
             flush=True,
         )
 

@@ -18,7 +18,24 @@ def test_the_median_iteration_counts() -> None:
 
     found = result_of(done, prompt_tokens=60)
 
-    assert found == {"output tok/s": 50.0, "total tok/s": 80.0, "ms": 2000.0}
+    assert found == {
+        "output tok/s": 50.0,
+        "total tok/s": 80.0,
+        "ms": 2000.0,
+        "processor s": 0.0,
+    }
+
+
+def test_processor_time_is_that_of_all_processes() -> None:
+    """Unless an engine's other processes do not tell theirs."""
+    done = [
+        Generation(1, [], 1.0, own_seconds=seconds, elsewhere_seconds=2.0)
+        for seconds in (0.5, 4.0, 1.0)
+    ]
+    apart = Generation(1, [], 1.0, own_seconds=1.0, elsewhere_seconds=None)
+
+    assert result_of(done, prompt_tokens=1)["processor s"] == 3.0
+    assert "processor s" not in result_of([apart], prompt_tokens=1)
 
 
 def test_gaps_of_all_iterations_count() -> None:

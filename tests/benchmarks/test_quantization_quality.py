@@ -3,11 +3,20 @@
 import pytest
 from quantization import measure_quality
 
-BOUNDS = {"w8a16": (0.003, 1.5e-3), "w4a16": (0.045, 0.05)}
+BOUNDS = {
+    "w8a16": (0.003, 1.5e-3),
+    "w8a8": (0.005, 2.5e-3),
+    "w4a16": (0.045, 0.05),
+    "w4a8": (0.045, 0.05),
+}
 """Relative change of perplexity, mean KL divergence from bfloat16 in nats."""
+BESIDE = {"w8a8": ("w8a16", 0.005), "w4a8": ("w4a16", 0.01)}
+"""What activations in 8 bits change at most, beside the same weights."""
 
 
 def assert_are_within_bounds(found: dict[str, tuple[float, float]]) -> None:
+    for kind, (same, change) in BESIDE.items():
+        assert found[kind][0] == pytest.approx(found[same][0], rel=change)
     perplexity, _ = found.pop("plain")
     assert found.keys() == BOUNDS.keys()
     for kind, (own, divergence) in found.items():

@@ -94,6 +94,9 @@ def main(tier: str) -> None:
     jit.compile_kernel = compile_kernel
     from hookline_kernels.cpu.attention import CompiledAttention  # noqa: PLC0415
     from hookline_kernels.cpu.norm import RmsNorm  # noqa: PLC0415
+    from hookline_kernels.cpu.quantized_integers import (  # noqa: PLC0415
+        integers_kernel,
+    )
     from hookline_kernels.cpu.vector_gemm import VectorGemm  # noqa: PLC0415
 
     for dtype in (torch.bfloat16, torch.float32):
@@ -107,6 +110,8 @@ def main(tier: str) -> None:
         )
         RmsNorm(torch.ones(64, dtype=dtype), 1e-5, unit_offset=False)
     VectorGemm(torch.ones(64, 64, dtype=torch.bfloat16))
+    for bits in (4, 8):
+        integers_kernel(bits, 64, 2, has_shifts=True, kind=0, in_tiles=False)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ FILES = [
     "gated",
     "linear",
     "norm",
+    "quantized_integers",
     "rejection_kernels",
     "rotary_cache",
     "sampling_kernels",
@@ -55,6 +56,10 @@ def test_a_tier_includes_those_below_it() -> None:
     assert Isa.AVX512.includes(Isa.AVX512)
     assert not Isa.AVX512.includes(Isa.AVX512_BF16)
     assert not Isa.AMX.includes(Isa.NEON)
+    assert Isa.AVX2_VNNI.includes(Isa.AVX2)
+    assert Isa.AVX512_BF16.includes(Isa.AVX512_VNNI)
+    assert not Isa.AVX512.includes(Isa.AVX2_VNNI)
+    assert not Isa.AVX512.includes(Isa.AVX512_VNNI)
     assert Isa.NEON_BF16.includes(Isa.NEON)
 
 
@@ -94,11 +99,13 @@ def test_a_lower_tier_limits_compilers_and_libraries(tier: Isa, tmp_path: Path) 
     name, capability, stamp, features = done.stdout.split()
 
     assert name == tier.value
-    assert capability == ("AVX2" if tier is Isa.AVX2 else "AVX512")
+    assert capability == ("AVX512" if tier.includes(Isa.AVX512) else "AVX2")
     assert [path.name for path in tmp_path.glob("hookline/kernels/*")] == [stamp]
     wider = [each for each in features.split(",") if each.startswith("+avx512")]
     assert bool(wider) == tier.includes(Isa.AVX512)
     assert ("+avx512bf16" in wider) == tier.includes(Isa.AVX512_BF16)
+    assert ("+avx512vnni" in wider) == tier.includes(Isa.AVX512_VNNI)
+    assert ("+avxvnni" in features.split(",")) == (tier is Isa.AVX2_VNNI)
     assert "+amx-tile" not in features
 
 

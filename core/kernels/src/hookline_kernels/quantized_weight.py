@@ -2,7 +2,8 @@
 
 A weight is code · scale + shift: codes are signed integers, one scale (and perhaps one
 shift) belongs to a group of inputs of one output. Kernels read panels of 32 outputs; a
-unit of a panel is 8 inputs of two halves of 16 outputs.
+unit of a panel is 8 inputs of two halves of 16 outputs. Products of integers read quads
+of inputs, so that 8-bit codes lie in another order for them.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,15 @@ UNIT = 8
 """Inputs in a unit."""
 LEAST_GROUP = 32
 """Groups are multiples of as many inputs."""
+QUADS = (0, 4, 1, 5, 2, 6, 3, 7)
+"""Inputs of a unit's two quads: those of the halves of bytes of 4-bit codes."""
+FLOAT_BITS, BYTE_BITS = 16, 8
+"""Bits of activations that are floating point, and of those that become integers."""
+MOST_ACTIVATION = 127
+"""Largest code of an activation; the least is its negative."""
+LEAST_ACTIVATION = 1e-30
+"""Groups of smaller activations become zero: their scales have no inverse."""
+_ACTIVATION_GROUPS = (128, 64, LEAST_GROUP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +40,15 @@ class QuantizedWeight:
         codes: uint8 [out ÷ 32, in ÷ 8, 2, 16 · bits]: halves of units. With 8 bits a
             half is [8 inputs, 16 outputs]; with 4 bits it is 16-bit words [16 outputs,
             2], where word p has the inputs 2 j + p, j = 0 … 3, from the lowest bits on.
+            For products of integers 8-bit codes are [out ÷ 32, in ÷ 4, 2, 16 · 4]:
+            quads of inputs, in the order of `QUADS`, of all outputs of a panel.
         scales: float32 [out ÷ 32, groups, 2, 16].
         shifts: The same shape; None if all are zero.
         bits: 8 or 4.
         order: int64 [in]: index of the input that each column belongs to; None if they
             are in order.
+        activation_bits: `BYTE_BITS` if activations become integers, too, each group of
+            a token's with a scale of its own; otherwise `FLOAT_BITS`.
     """
 
     codes: torch.Tensor
@@ -42,6 +56,7 @@ class QuantizedWeight:
     shifts: torch.Tensor | None
     bits: int
     order: torch.Tensor | None = None
+    activation_bits: int = FLOAT_BITS
 
     @property
     def out_features(self) -> int:
@@ -49,12 +64,18 @@ class QuantizedWeight:
 
     @property
     def in_features(self) -> int:
-        return self.codes.shape[1] * UNIT
+        return self.codes[0].numel() * 8 // (OUTPUTS * self.bits)
 
     @property
     def group_size(self) -> int:
         """Inputs of a group."""
         return self.in_features // self.scales.shape[1]
+
+    @property
+    def activation_group(self) -> int:
+        """Inputs of a group of activations that become integers."""
+        size = self.group_size
+        return next(each for each in _ACTIVATION_GROUPS if size % each == 0)
 
     @property
     def nbytes(self) -> int:
@@ -69,6 +90,7 @@ def pack(
     *,
     bits: int,
     order: torch.Tensor | None = None,
+    activation_bits: int = FLOAT_BITS,
 ) -> QuantizedWeight:
     """Packs a weight.
 
@@ -78,6 +100,7 @@ def pack(
         shifts: The same shape, or None.
         bits: 8 or 4.
         order: Index of the input that each column belongs to, or None.
+        activation_bits: `FLOAT_BITS` or `BYTE_BITS`.
 
     Raises:
         KernelError: No kernel supports the shape.
@@ -90,7 +113,11 @@ def pack(
             f"outputs and inputs of a group must be multiples of {LEAST_GROUP}"
         )
     panels, units = outputs // OUTPUTS, inputs // UNIT
-    if bits == 8:
+    if bits == 8 and activation_bits == BYTE_BITS:
+        quads = codes.view(panels, OUTPUTS, units, UNIT)[..., QUADS]
+        quads = quads.view(panels, OUTPUTS, units * 2, 4).transpose(1, 2)
+        packed = quads.reshape(panels, units * 2, 2, -1).view(torch.uint8)
+    elif bits == 8:
         shape = codes.view(panels, 2, HALF, units, UNIT).permute(0, 3, 1, 4, 2)
         packed = shape.reshape(panels, units, 2, -1).view(torch.uint8)
     else:
@@ -108,13 +135,19 @@ def pack(
         shifts=sides[1],
         bits=bits,
         order=order,
+        activation_bits=activation_bits,
     )
 
 
 def dequantize(weight: QuantizedWeight) -> torch.Tensor:
     """Returns the weight, float32 [out, in], with its inputs in order."""
-    panels, units = weight.codes.shape[:2]
-    if weight.bits == 8:
+    panels, units = len(weight.codes), weight.in_features // UNIT
+    if weight.bits == 8 and weight.activation_bits == BYTE_BITS:
+        parts = weight.codes.view(torch.int8).view(panels, units, 2, OUTPUTS, 4)
+        quads = parts.permute(0, 3, 1, 2, 4).reshape(panels, OUTPUTS, units, UNIT)
+        codes = torch.empty_like(quads)
+        codes[..., QUADS] = quads
+    elif weight.bits == 8:
         parts = weight.codes.view(torch.int8).view(panels, units, 2, UNIT, HALF)
         codes = parts.permute(0, 2, 4, 1, 3)
     else:
@@ -136,6 +169,28 @@ def dequantize(weight: QuantizedWeight) -> torch.Tensor:
     return ordered
 
 
+def as_integers(values: torch.Tensor, group: int) -> torch.Tensor:
+    """Returns values [..., in] as products of integers see them, in their dtype.
+
+    Each group of inputs is rounded to 8-bit codes times the scale of its largest
+    number. Kernels have the same codes; their scales are not rounded to the dtype.
+    """
+    codes, scales = activation_codes(values, group)
+    return (codes * scales).flatten(-2).to(values.dtype)
+
+
+def activation_codes(
+    values: torch.Tensor, group: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns whole numbers [..., groups, group] and scales [..., groups, 1]."""
+    numbers = values.float().unflatten(-1, (-1, group))
+    peak = numbers.abs().amax(-1, keepdim=True)
+    inverse = torch.full_like(peak, MOST_ACTIVATION).div_(peak)
+    inverse[peak < LEAST_ACTIVATION] = 0
+    codes = (numbers * inverse).round_()
+    return codes, peak * torch.tensor(1 / MOST_ACTIVATION)
+
+
 def are_alike(weights: Sequence[QuantizedWeight]) -> bool:
     """Whether weights of the same input can be joined."""
     first = weights[0]
@@ -143,6 +198,7 @@ def are_alike(weights: Sequence[QuantizedWeight]) -> bool:
         each.bits == first.bits
         and each.in_features == first.in_features
         and each.group_size == first.group_size
+        and each.activation_bits == first.activation_bits
         and (each.shifts is None) == (first.shifts is None)
         and _is_same_order(each.order, first.order)
         for each in weights
@@ -158,6 +214,7 @@ def joined(weights: Sequence[QuantizedWeight]) -> QuantizedWeight:
         shifts=torch.cat(shifts) if shifts else None,
         bits=weights[0].bits,
         order=weights[0].order,
+        activation_bits=weights[0].activation_bits,
     )
 
 
@@ -171,6 +228,7 @@ def alternating(first: QuantizedWeight, second: QuantizedWeight) -> QuantizedWei
         shifts=_alternate(shifts) if shifts else None,
         bits=first.bits,
         order=first.order,
+        activation_bits=first.activation_bits,
     )
 
 

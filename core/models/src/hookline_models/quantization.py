@@ -25,7 +25,10 @@ _USUAL = "hookline-quantized"
 """The distribution that has the usual methods."""
 _SCALES = "kv-cache-scales"
 """The method of a checkpoint with scales for a KV cache, and plain weights."""
-_NO_FORMATS = {Quantization.W8A16, Quantization.W4A16, _SCALES}
+_NO_FORMATS = {
+    *(Quantization.W8A16, Quantization.W4A16, Quantization.W8A8, Quantization.W4A8),
+    _SCALES,
+}
 """Methods that no checkpoint names."""
 _SCALE = re.compile(r"\.\d+\..*?\b(?:(?:kv|k|v)_scale|[kv]_proj\.output_scale)$")
 _CODES = {"F8_E4M3", "F8_E5M2", "I8", "U8"}

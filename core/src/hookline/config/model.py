@@ -40,6 +40,8 @@ class Quantization(StrEnum):
 
     W8A16 = "w8a16"
     W4A16 = "w4a16"
+    W8A8 = "w8a8"
+    W4A8 = "w4a8"
     GPTQ = "gptq"
     AWQ = "awq"
     COMPRESSED_TENSORS = "compressed-tensors"
@@ -98,7 +100,8 @@ class ModelConfig:
         default=Dtype.AUTO,
     )
     quantization: Quantization | None = option(
-        "w8a16 and w4a16 quantize weights to 8 or 4 bits while they are loaded. "
+        "w8a16 and w4a16 quantize weights to 8 or 4 bits while they are loaded, w8a8 "
+        "and w4a8 activations to 8, too. "
         "The others are formats of quantized checkpoints, which config.json names.",
         default=None,
         shown_default="the checkpoint's",

@@ -32,6 +32,7 @@ from hookline_gguf.loader import GgufLoader
 from hookline_gguf.packing import PACKED, packed
 from hookline_kernels.quantized_weight import dequantize, pack
 from hookline_models.checkpoints.loading import load_model
+from hookline_quantized.linear import QuantizedLinear
 from hookline_testing.conformance import assert_conforms
 from hookline_testing.gguf_files import GgufFile, encoded
 from hookline_testing.oracle import SHAPE as ORACLE_SHAPE
@@ -270,6 +271,23 @@ def test_what_was_dequantized_may_be_quantized(tmp_path: Path) -> None:
 
     assert type(model.lm_head).__name__ == "JoinableLinear"
     torch.testing.assert_close(logits(model), logits(file.model), rtol=0.1, atol=0.02)
+
+
+@pytest.mark.parametrize("kind", [Kind.Q8_0, Kind.Q4_0], ids=lambda kind: kind.name)
+def test_blocks_take_activations_in_8_bits(kind: Kind, tmp_path: Path) -> None:
+    """--quantization w8a8 leaves codes and scales what they are, and rounds inputs."""
+    file = GgufFile(tmp_path, FAMILIES["llama"](), kind)
+
+    model = loaded(file.write(), quantization="w8a8")
+
+    for name, module in model.named_modules():
+        if isinstance(module, QuantizedLinear):
+            assert module.quantized is not None
+            assert module.quantized.activation_group == 32
+            weight = file.model.get_parameter(f"{name}.weight")
+            assert torch.equal(dequantize(module.quantized), weight), name
+    difference = (logits(model) - logits(file.model)).norm()
+    assert 0 < difference < 0.05 * logits(file.model).norm()
 
 
 def test_the_loader_conforms(tmp_path: Path) -> None:

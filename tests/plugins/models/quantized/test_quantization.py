@@ -20,7 +20,8 @@ from hookline.config import (
     Quantization,
 )
 from hookline_description.describing import describe
-from hookline_kernels.quantized_weight import dequantize
+from hookline_kernels.modules.quantized_layer import bits_in_words
+from hookline_kernels.quantized_weight import as_integers, dequantize
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.loading.cost import cost_of
 from hookline_quantized.linear import QuantizedLinear
@@ -63,6 +64,48 @@ def test_quantizing_at_load(bits: Quantization, tmp_path: Path) -> None:
     found = said(tmp_path, quantization=bits)
 
     assert found == [oracle.greedy(prompt, 12) for prompt in PROMPTS]
+
+
+def assert_are_best(oracle: Oracle, prompt: list[int], tokens: list[int]) -> None:
+    """Each token's logit is the largest one, or differs by less than codes do."""
+    with torch.no_grad():
+        logits = oracle.model(torch.tensor([prompt + tokens])).logits[0]
+    for token, own in zip(tokens, logits[len(prompt) - 1 :], strict=False):
+        assert own[token] >= own.max() - 0.02 * own.std()
+
+
+@pytest.mark.parametrize("bits", [Quantization.W8A8, Quantization.W4A8])
+def test_activations_become_integers(bits: Quantization, tmp_path: Path) -> None:
+    """Greedy tokens are those of a model whose layers' inputs are rounded, too.
+
+    Where two are nearly as good either may follow: the last bit of a number decides
+    about its code.
+    """
+    oracle = make_oracle("qwen3", tmp_path)
+    for name, module in loaded(tmp_path, quantization=bits).named_modules():
+        if isinstance(module, QuantizedLinear):
+            assert module.quantized is not None
+            plain = oracle.model.get_submodule(name)
+            assert isinstance(plain, nn.Linear)
+            plain.weight = nn.Parameter(dequantize(module.quantized))
+            size = module.quantized.activation_group
+            plain.register_forward_pre_hook(
+                lambda _, values, size=size: as_integers(values[0], size)
+            )
+
+    for kernels in (Kernels.AUTO, Kernels.TORCH):
+        found = said(tmp_path, kernels, quantization=bits)
+        for prompt, tokens in zip(PROMPTS, found, strict=True):
+            assert_are_best(oracle, prompt, tokens)
+
+
+def test_the_log_names_the_bits_of_both(llama: Oracle) -> None:
+    """The line of kernels says that activations become integers."""
+    plain = loaded(llama.folder, quantization=Quantization.W4A16)
+    integers = loaded(llama.folder, quantization=Quantization.W4A8)
+
+    assert bits_in_words(plain) == "weights in 4 and 8 bits"
+    assert bits_in_words(integers) == "weights in 4 and 8 bits, activations in 8"
 
 
 @pytest.mark.parametrize(

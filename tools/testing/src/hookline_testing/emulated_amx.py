@@ -189,6 +189,34 @@ def _multiply(
         _store(builder, builder.bitcast(found, _WORDS), place)
 
 
+def _multiply_bytes(
+    builder: ir.IRBuilder,
+    state: ir.Value,
+    sums: ir.Value,
+    rows: ir.Value,
+    quads: ir.Value,
+) -> None:
+    total, own, other = (_tile(builder, state, each) for each in (sums, rows, quads))
+    with cgutils.for_range(builder, _height(builder, state, sums)) as loop:
+        line = offset(builder, own, loop.index, _ROW_BYTES)
+        place = offset(builder, total, loop.index, _ROW_BYTES)
+        found = _load(builder, place)
+        for step in range(_ROWS):
+            at = builder.inttoptr(offset(builder, line, step, 4), INT32.as_pointer())
+            left = splat(builder, builder.load(at), _ROWS)
+            right = _load(builder, offset(builder, other, step, _ROW_BYTES))
+            for byte in range(4):
+                sides = (_byte(builder, each, byte) for each in (left, right))
+                found = builder.add(found, builder.mul(*sides))
+        _store(builder, found, place)
+
+
+def _byte(builder: ir.IRBuilder, words: ir.Value, at: int) -> ir.Value:
+    """Widens one signed byte of each word."""
+    raised = builder.shl(words, constant(24 - 8 * at, _ROWS, INT32))
+    return builder.ashr(raised, constant(24, _ROWS, INT32))
+
+
 def _halves(builder: ir.IRBuilder, words: ir.Value) -> list[ir.Value]:
     """Widens pairs of bfloat16 numbers: the first of each, and the second."""
     first = builder.shl(words, constant(16, _ROWS, INT32))
@@ -248,4 +276,5 @@ _BODIES: dict[str, Callable[..., None]] = {
     "tileloaddt164": _load_rows,
     "tilestored64": _store_rows,
     "tdpbf16ps": _multiply,
+    "tdpbssd": _multiply_bytes,
 }

@@ -117,8 +117,9 @@ class GgufFile:
         *,
         table: Kind | None = None,
         name: str = "small",
+        model: PreTrainedModel | None = None,
     ) -> None:
-        """Makes a random model; writes nothing yet.
+        """Makes a random model, unless one is given; writes nothing yet.
 
         Args:
             folder: Folder of the file.
@@ -126,12 +127,15 @@ class GgufFile:
             kind: Format of the matrices.
             table: Format of the embedding; None for `kind`.
             name: Of the file, without its suffix.
+            model: Of this shape; `write` rounds its weights.
         """
         self._kind, self._table = kind, table or kind
         self.architecture = _ARCHITECTURES.get(config.model_type, config.model_type)
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            self.model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
+            self.model: PreTrainedModel = model or AutoModelForCausalLM.from_config(
+                config
+            )
         self.model.float().eval()
         self.config = config
         self.path = folder / f"{name}.gguf"

@@ -2,12 +2,14 @@
 
 It has eight tiles of 16 rows of 64 bytes each. `tdpbf16ps` adds to a tile of float32
 sums the product of a tile of rows, 32 bfloat16 numbers each, with a tile of 16 rows of
-pairs: the pair (2 k, 2 k + 1) of 16 columns. oneDNN caches a thread's tile
+pairs: the pair (2 k, 2 k + 1) of 16 columns. `tdpbssd` does the same with signed bytes,
+32-bit sums and quads. oneDNN caches a thread's tile
 configuration, so any other configuration is set between `configure_tiles` and
 `restore_tiles`.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from llvmlite import ir
 from numba.core import cgutils
@@ -32,8 +34,18 @@ def has_tiles() -> bool:
     return has_matrix_unit() or emulates_tiles()
 
 
-def configure_tiles(builder: ir.IRBuilder, heights: Mapping[int, ir.Value]) -> ir.Value:
-    """Configures tiles with these heights; returns the state for `restore_tiles`."""
+def configure_tiles(
+    builder: ir.IRBuilder,
+    heights: Mapping[int, ir.Value],
+    row_bytes: Mapping[int, int] = MappingProxyType({}),
+) -> ir.Value:
+    """Configures tiles; returns the state for `restore_tiles`.
+
+    Args:
+        builder: Emits the instructions.
+        heights: Rows of each tile.
+        row_bytes: Bytes of each row of those that have fewer than 64.
+    """
     before = own_bytes(builder, 64)
     tile(builder, "sttilecfg", before)
     config = own_bytes(builder, 64)
@@ -42,7 +54,8 @@ def configure_tiles(builder: ir.IRBuilder, heights: Mapping[int, ir.Value]) -> i
         builder.store(INT64(0), builder.gep(words, [INT64(index)]))
     builder.store(INT8(1), config)
     for each, height in heights.items():
-        builder.store(INT8(64), builder.gep(config, [INT64(16 + 2 * each)]))
+        width = INT8(row_bytes.get(each, 64))
+        builder.store(width, builder.gep(config, [INT64(16 + 2 * each)]))
         builder.store(height, builder.gep(config, [INT64(48 + each)]))
     tile(builder, "ldtilecfg", config)
     return before
@@ -94,6 +107,13 @@ def clear_tile(builder: ir.IRBuilder, which: int) -> None:
 def multiply_tiles(builder: ir.IRBuilder, sums: int, rows: int, pairs: int) -> None:
     """Computes sums += rows · pairs."""
     tile(builder, "tdpbf16ps", INT8(sums), INT8(rows), INT8(pairs))
+
+
+def multiply_byte_tiles(
+    builder: ir.IRBuilder, sums: int, rows: int, quads: int
+) -> None:
+    """Computes sums += rows · quads, of signed bytes and 32-bit sums."""
+    tile(builder, "tdpbssd", INT8(sums), INT8(rows), INT8(quads))
 
 
 def tile(builder: ir.IRBuilder, name: str, *args: ir.Value) -> None:

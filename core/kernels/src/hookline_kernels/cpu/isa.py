@@ -29,14 +29,17 @@ _HWCAP2, _HWCAP2_BF16 = 26, 1 << 14
 class Isa(Enum):
     """A tier of instructions; those of one architecture are listed in ascending order.
 
-    AVX2 is with FMA; AVX512 is F, BW, CD, DQ and VL; NEON_BF16 has bfloat16's dot
-    products and matrix products.
+    AVX2 is with FMA; AVX512 is F, BW, CD, DQ and VL; VNNI has dot products of bytes;
+    NEON_BF16 has bfloat16's dot products and matrix products. Processors with VNNI in
+    256 bits need not have AVX-512, and the reverse.
     """
 
     NEON = "neon"
     NEON_BF16 = "neon_bf16"
     AVX2 = "avx2"
+    AVX2_VNNI = "avx2_vnni"
     AVX512 = "avx512"
+    AVX512_VNNI = "avx512_vnni"
     AVX512_BF16 = "avx512_bf16"
     AMX = "amx"
 
@@ -48,15 +51,18 @@ class Isa(Enum):
 
 _LINES = (
     (Isa.NEON, Isa.NEON_BF16),
-    (Isa.AVX2, Isa.AVX512, Isa.AVX512_BF16, Isa.AMX),
+    (Isa.AVX2, Isa.AVX2_VNNI),
+    (Isa.AVX2, Isa.AVX512, Isa.AVX512_VNNI, Isa.AVX512_BF16, Isa.AMX),
 )
 _NEEDS: Mapping[Isa, tuple[str, ...]] = {
     Isa.NEON: ("neon",),
     Isa.NEON_BF16: (),
     Isa.AVX2: ("avx2", "fma"),
+    Isa.AVX2_VNNI: ("avxvnni",),
     Isa.AVX512: ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    Isa.AVX512_VNNI: ("avx512vnni",),
     Isa.AVX512_BF16: ("avx512bf16",),
-    Isa.AMX: ("amx-tile", "amx-bf16"),
+    Isa.AMX: ("amx-tile", "amx-bf16", "amx-int8"),
 }
 """LLVM's names of what a tier has beyond the one below."""
 
@@ -65,14 +71,13 @@ _NEEDS: Mapping[Isa, tuple[str, ...]] = {
 def host_isas() -> tuple[Isa, ...]:
     """Returns the tiers that this machine has, in ascending order; none is possible."""
     found: list[Isa] = []
-    features = _host_features()
-    line = _LINES[0] if platform.machine() in {"aarch64", "arm64"} else _LINES[1]
-    for isa in line:
-        if not all(features.get(name) for name in _NEEDS[isa]):
-            break
-        if isa in _ASKED and not _ASKED[isa]():
-            break
-        found.append(isa)
+    is_arm = platform.machine() in {"aarch64", "arm64"}
+    for line in _LINES[:1] if is_arm else _LINES[1:]:
+        for isa in line:
+            if not _has(isa):
+                break
+            if isa not in found:
+                found.append(isa)
     return tuple(found)
 
 
@@ -169,6 +174,19 @@ def has_float_scaling() -> bool:
 
 
 @cache
+def has_byte_dots() -> bool:
+    """Whether kernels use dot products of bytes (VNNI)."""
+    isa = current_isa()
+    return isa is Isa.AVX2_VNNI or isa.includes(Isa.AVX512_VNNI)
+
+
+def _has(isa: Isa) -> bool:
+    features = _host_features()
+    has_features = all(features.get(name) for name in _NEEDS[isa])
+    return has_features and (isa not in _ASKED or _ASKED[isa]())
+
+
+@cache
 def _host_features() -> Mapping[str, bool]:
     return dict(binding.get_host_cpu_features())
 
@@ -198,7 +216,9 @@ _ASKED: Mapping[Isa, Callable[[], bool]] = {
 _OWN: Mapping[Isa, tuple[str, ...]] = {
     Isa.AMX: ("amx-", "avx10", "avx512fp16"),
     Isa.AVX512_BF16: ("avx512bf16",),
+    Isa.AVX512_VNNI: ("avx512vnni",),
     Isa.AVX512: ("avx512", "evex512"),
+    Isa.AVX2_VNNI: ("avxvnni",),
     Isa.NEON_BF16: ("bf16", "sve"),
 }
 """How LLVM's names of features begin that no tier below has."""

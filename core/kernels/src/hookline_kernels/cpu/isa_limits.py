@@ -16,10 +16,20 @@ _LIMITS: Mapping[Isa, Mapping[str, str]] = {
         "ATEN_CPU_CAPABILITY": "avx512",
         "MKL_ENABLE_INSTRUCTIONS": "AVX512",
     },
+    Isa.AVX512_VNNI: {
+        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI",
+        "ATEN_CPU_CAPABILITY": "avx512",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX512",
+    },
     Isa.AVX512: {
         "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
         "ATEN_CPU_CAPABILITY": "avx512",
         "MKL_ENABLE_INSTRUCTIONS": "AVX512",
+    },
+    Isa.AVX2_VNNI: {
+        "ONEDNN_MAX_CPU_ISA": "AVX2_VNNI",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     },
     Isa.AVX2: {
         "ONEDNN_MAX_CPU_ISA": "AVX2",

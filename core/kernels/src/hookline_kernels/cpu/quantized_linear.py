@@ -6,6 +6,9 @@ Paths, by rows: one row, or up to 4 without a matrix unit, expands codes in regi
 (`quantized_many`), fastest with rows in blocks, or `quantized_vectors` without a matrix
 unit. The slowest path is `quantized_rows`, in float32 vectors: for more rows in
 float32, and for shifts of so many groups that their sums do not fit a thread's memory.
+
+Where activations become integers, too, one kernel takes any number of rows
+(`quantized_integers`).
 """
 
 import functools
@@ -23,6 +26,7 @@ from hookline_kernels.cpu.launching import Kernel, Numbers, numbers_of
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.panels import steps_at_once, uses_tiles
 from hookline_kernels.cpu.quantized_few import few_rows_kernel
+from hookline_kernels.cpu.quantized_integers import divide_rows, integers_kernel
 from hookline_kernels.cpu.quantized_many import many_rows_kernel
 from hookline_kernels.cpu.quantized_rows import rows_kernel
 from hookline_kernels.cpu.quantized_sums import SUMS_BYTES
@@ -31,7 +35,12 @@ from hookline_kernels.cpu.quantized_vectors import vectors_kernel
 from hookline_kernels.cpu.recording import fresh
 from hookline_kernels.cpu.tile_rows import MOST_ROWS
 from hookline_kernels.failure import KernelError
-from hookline_kernels.quantized_weight import QuantizedWeight, alternating, are_alike
+from hookline_kernels.quantized_weight import (
+    BYTE_BITS,
+    QuantizedWeight,
+    alternating,
+    are_alike,
+)
 
 _KINDS = {"silu": SILU, "gelu_tanh": GELU_TANH}
 _FEW = 4
@@ -68,8 +77,13 @@ class QuantizedProduct:
         self._columns = None if weight.order is None else _Columns(weight.order, dtype)
         self._numbers = _numbers(weight, bias)
         bits, has_shifts = weight.bits, weight.shifts is not None
-        self._few = few_rows_kernel(bits, dtype.itemsize, has_shifts)
         self._tiles: Kernel | None = None
+        self.least_in_blocks: int | None = None
+        if weight.activation_bits == BYTE_BITS:
+            self._few = _of_integers(weight, dtype)
+            self._many = _of_integers(weight, dtype, in_tiles=uses_tiles())
+            return
+        self._few = few_rows_kernel(bits, dtype.itemsize, has_shifts)
         if _multiplies_by_tiles(dtype):
             self._tiles = tiles_kernel(bits, has_shifts)
             self._many = many_rows_kernel(bits, has_shifts, AS_THEY_ARE, False)
@@ -78,8 +92,8 @@ class QuantizedProduct:
             self._many = vectors_kernel(bits, has_shifts, AS_THEY_ARE)
         else:
             self._many = rows_kernel(bits, dtype.itemsize, has_shifts)
-        takes_blocks = self._tiles is not None and self._columns is None
-        self.least_in_blocks = MOST_ROWS + 1 if takes_blocks else None
+        if self._tiles is not None and self._columns is None:
+            self.least_in_blocks = MOST_ROWS + 1
 
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
@@ -104,6 +118,8 @@ class QuantizedProduct:
 
     def _kernel_for(self, rows: int) -> Kernel:
         weight = self._weight
+        if weight.activation_bits == BYTE_BITS:
+            return self._few if rows <= _FEW else self._many
         groups = weight.in_features // weight.group_size
         fits = weight.shifts is None or 4 * rows * groups <= SUMS_BYTES
         if rows <= (_FEW if self._tiles is None else 1) and fits:
@@ -157,9 +173,16 @@ class QuantizedGatedMlp:
         takes_blocks = self.gate_up.least_in_blocks and down.least_in_blocks
         self.least_in_blocks = self.gate_up.least_in_blocks if takes_blocks else None
         self._by_vectors: Kernel | None = None
+        self._few: Kernel | None = None
         args = (self._weight.bits, self._weight.shifts is not None)
         kind = _KINDS[activation]
-        if takes_blocks:
+        if self._weight.activation_bits == BYTE_BITS:
+            if dtype == torch.bfloat16 and self._weight.order is None:
+                self._few = _of_integers(self._weight, dtype, kind)
+                self._by_vectors = _of_integers(
+                    self._weight, dtype, kind, in_tiles=uses_tiles()
+                )
+        elif takes_blocks:
             self._into = many_rows_kernel(*args, kind, False)
             self._into_from_blocks = many_rows_kernel(*args, kind, True)
         elif _multiplies_by_vectors(dtype) and self._weight.order is None:
@@ -170,12 +193,12 @@ class QuantizedGatedMlp:
     ) -> torch.Tensor:
         """[T, hidden] → [T, hidden]; the residual has that shape, contiguous."""
         rows = len(values)
-        if self._by_vectors is not None and rows > _FEW:
+        kernel = self._few if rows <= _FEW else self._by_vectors
+        if kernel is not None:
             between, values = (
                 fresh((rows, self.width), values.dtype),
                 values.contiguous(),
             )
-            kernel = self._by_vectors
             run(self._weight, kernel, self._numbers, rows, between, values, None)
             return self.down(between, residual)
         if self.least_in_blocks is None or rows < self.least_in_blocks:
@@ -217,6 +240,18 @@ def _multiplies_by_vectors(dtype: torch.dtype) -> bool:
     return dtype == torch.bfloat16 and not uses_tiles()
 
 
+def _of_integers(
+    weight: QuantizedWeight,
+    dtype: torch.dtype,
+    kind: int = AS_THEY_ARE,
+    *,
+    in_tiles: bool = False,
+) -> Kernel:
+    group, has_shifts = weight.activation_group, weight.shifts is not None
+    given = (weight.bits, group, dtype.itemsize, has_shifts, kind)
+    return integers_kernel(*given, in_tiles=in_tiles)
+
+
 def _numbers(weight: QuantizedWeight, bias: torch.Tensor | None) -> Numbers:
     """Returns the arguments of all kernels, as `block_gemm` has them."""
     parts = (weight.codes, weight.scales, weight.shifts, bias)
@@ -242,7 +277,9 @@ def run(  # noqa: PLR0917 - what a kernel takes
     numbers[_RESIDUAL] = 0 if residual is None else residual.data_ptr()
     numbers[_VALUES], numbers[_OUTPUT] = values.data_ptr(), output.data_ptr()
     elements = weight.out_features * weight.in_features
-    if rows > MOST_ROWS:
+    if weight.activation_bits == BYTE_BITS:
+        divide_rows(numbers, weight.activation_group)
+    elif rows > MOST_ROWS:
         divide_blocks(numbers, kernel.threads(elements))
     kernel(elements, numbers)
 

@@ -18,6 +18,8 @@ class QuantizedLayer(nn.Linear, ABC):
     """
 
     of_blocks: BlockProduct | None
+    multiplies_integers: bool = False
+    """Whether activations become integers, too."""
 
     @property
     @abstractmethod
@@ -61,4 +63,8 @@ def bits_in_words(model: nn.Module) -> str:
     """Names the bits of a model's quantized weights; empty if it has none."""
     layers = [each for each in model.modules() if isinstance(each, QuantizedLayer)]
     bits = sorted({each.bits for each in layers if each.bits is not None})
-    return f"weights in {' and '.join(map(str, bits))} bits" if bits else ""
+    if not bits:
+        return ""
+    integers = any(each.multiplies_integers for each in layers)
+    more = ", activations in 8" if integers else ""
+    return f"weights in {' and '.join(map(str, bits))} bits{more}"

@@ -16,21 +16,26 @@ from gguf.constants import GGMLQuantizationType as Kind
 from torch import nn
 from transformers import PreTrainedModel
 
-from hookline.config.model import ModelConfig, Quantization
+from hookline.config.model import ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline_gguf.blocks import HEAD, MARK, numbers
 from hookline_gguf.packing import GROUP, packed
 from hookline_kernels import KernelError
-from hookline_kernels.quantized_weight import QuantizedWeight, pack
+from hookline_kernels.quantized_weight import (
+    BYTE_BITS,
+    FLOAT_BITS,
+    QuantizedWeight,
+    pack,
+)
 from hookline_models.checkpoints.cut import Cut
 from hookline_models.quantization import StoredTensor, StoredWeights
 from hookline_quantized.joining import quantized_linear
 from hookline_quantized.reading import Placeholder
 from hookline_quantized.replacing import quantize
+from hookline_quantized.scheme import MADE, Bits
 
 _log = logging.getLogger(__name__)
 
-_BITS = {Quantization.W8A16: 8, Quantization.W4A16: 4}
 _WITH_KERNELS = {torch.bfloat16, torch.float32}
 
 
@@ -67,8 +72,8 @@ class Blocks:
         """Returns the numbers of this rank's part, float32."""
         return self.cut.of(numbers(self.stored[...].numpy(), self.kind))[index]
 
-    def weight(self) -> QuantizedWeight:
-        """Returns this rank's part as kernels read it.
+    def weight(self, activation_bits: int) -> QuantizedWeight:
+        """Returns this rank's part as kernels for such activations read it.
 
         Raises:
             KernelError: No kernel supports its shape.
@@ -79,7 +84,13 @@ class Blocks:
         scales = of_groups.of(torch.from_numpy(whole.scales))
         shifts = whole.shifts
         own = None if shifts is None else of_groups.of(torch.from_numpy(shifts))
-        return pack(codes.contiguous(), scales, own, bits=whole.bits)
+        return pack(
+            codes.contiguous(),
+            scales,
+            own,
+            bits=whole.bits,
+            activation_bits=activation_bits,
+        )
 
 
 class GgufMethod:
@@ -91,12 +102,15 @@ class GgufMethod:
         Raises:
             ModelLoadError: `--quantization` names a format of other files.
         """
-        if config.quantization is not None and config.quantization not in _BITS:
+        if config.quantization is not None and config.quantization not in MADE:
             raise ModelLoadError(
                 config.model,
                 f"--quantization is {config.quantization}, but the checkpoint is GGUF",
             )
         self._config = config
+        self._bits: Bits | None = None
+        if config.quantization is not None:
+            self._bits = MADE[config.quantization]
         self._has_kernels = False
         self._dtype = torch.float32
         self._layers: dict[int, Blocks] = {}
@@ -172,15 +186,23 @@ class GgufMethod:
 
     def quantize(self, model: PreTrainedModel, *, may_compile: bool) -> None:
         """Quantizes what was dequantized, if `--quantization` asks for that."""
-        bits = _BITS.get(self._config.quantization or Quantization.GPTQ)
-        if bits is not None:
-            quantize(self._config.model, model, bits, may_compile=may_compile)
+        if self._bits is not None:
+            # The file's own blocks may be all that takes activations in 8 bits.
+            has_integers = self._bits.activations == BYTE_BITS and self._layers
+            quantize(
+                self._config.model,
+                model,
+                self._bits,
+                may_compile=may_compile,
+                may_be_none=bool(has_integers),
+            )
 
     def _layer(
         self, blocks: Blocks, bias: torch.Tensor | None, may_compile: bool
     ) -> nn.Module:
+        activation_bits = self._bits.activations if self._bits else FLOAT_BITS
         try:
-            weight = blocks.weight()
+            weight = blocks.weight(activation_bits)
         except (KernelError, ValueError, RuntimeError) as error:
             raise ModelLoadError(
                 self._config.model, f"{blocks.prefix}: {error}"

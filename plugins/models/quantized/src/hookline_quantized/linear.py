@@ -9,7 +9,12 @@ from torch.nn import functional
 from hookline_kernels import import_compiled
 from hookline_kernels.modules.pre_norm import BlockProduct
 from hookline_kernels.modules.quantized_layer import QuantizedLayer
-from hookline_kernels.quantized_weight import QuantizedWeight, dequantize
+from hookline_kernels.quantized_weight import (
+    BYTE_BITS,
+    QuantizedWeight,
+    as_integers,
+    dequantize,
+)
 
 Multiply = Callable[..., torch.Tensor]
 
@@ -43,6 +48,7 @@ class QuantizedLinear(QuantizedLayer):
         self.in_features, self.out_features = weight.in_features, weight.out_features
         self.dtype = dtype
         self.quantized: QuantizedWeight | None = weight
+        self.multiplies_integers = weight.activation_bits == BYTE_BITS
         for name in ("codes", "scales", "shifts", "order"):
             held = getattr(weight, name)
             self.register_parameter(name, None if held is None else _parameter(held))
@@ -105,6 +111,8 @@ class QuantizedLinear(QuantizedLayer):
     ) -> torch.Tensor:
         assert self.quantized is not None
         weight = dequantize(self.quantized).to(self.dtype)
+        if self.quantized.activation_bits == BYTE_BITS:
+            values = as_integers(values, self.quantized.activation_group)
         found = functional.linear(values, weight, self.bias)
         return found if residual is None else found + residual
 

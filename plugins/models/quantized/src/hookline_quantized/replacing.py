@@ -10,6 +10,7 @@ from hookline_kernels.modules.adapting import reads_weights
 from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 from hookline_quantized.joining import quantized_linear
 from hookline_quantized.rounding import can_quantize, quantized
+from hookline_quantized.scheme import Bits
 
 _HEAD_BITS = 8
 """Bits of the output layer: its error is not hidden by others."""
@@ -18,27 +19,32 @@ _ROUTERS = {"gate", "router"}
 
 
 def quantize(
-    name: str, model: PreTrainedModel, bits: int, *, may_compile: bool
+    name: str,
+    model: PreTrainedModel,
+    bits: Bits,
+    *,
+    may_compile: bool,
+    may_be_none: bool = False,
 ) -> None:
     """Quantizes all linear layers of a model in place, and frees their weights.
 
     The output layer has 8 bits; an embedding that it was tied to stays as it is.
 
     Raises:
-        ModelLoadError: No layer can be quantized.
+        ModelLoadError: No layer can be quantized, unless there `may_be_none`.
     """
     head = model.get_output_embeddings()
     count = 0
     for parent, key, linear in list(_linears(model)):
-        own = _HEAD_BITS if linear is head else bits
-        weight = quantized(linear.weight.detach(), own)
+        own = _HEAD_BITS if linear is head else bits.weights
+        weight = quantized(linear.weight.detach(), own, bits.activations)
         layer = quantized_linear(
             weight, linear.bias, linear.weight.dtype, may_compile=may_compile
         )
         setattr(parent, key, layer)
         count += 1
     give_back_clean_pages()
-    if count == 0:
+    if count == 0 and not may_be_none:
         raise ModelLoadError(name, "it has no linear layers that can be quantized")
 
 

@@ -8,7 +8,12 @@ scale that fits the codes best.
 
 import torch
 
-from hookline_kernels.quantized_weight import LEAST_GROUP, QuantizedWeight, pack
+from hookline_kernels.quantized_weight import (
+    FLOAT_BITS,
+    LEAST_GROUP,
+    QuantizedWeight,
+    pack,
+)
 
 GROUP = 128
 """Inputs of a group of 4-bit codes."""
@@ -24,7 +29,9 @@ def can_quantize(weight: torch.Tensor) -> bool:
     return outputs % LEAST_GROUP == 0 and inputs % LEAST_GROUP == 0
 
 
-def quantized(weight: torch.Tensor, bits: int) -> QuantizedWeight:
+def quantized(
+    weight: torch.Tensor, bits: int, activation_bits: int = FLOAT_BITS
+) -> QuantizedWeight:
     """Quantizes a weight [out, in] to 8 bits, or to 4 bits in groups of inputs.
 
     Groups have 128 inputs, or 64 or 32 where 128 does not divide them.
@@ -39,7 +46,7 @@ def quantized(weight: torch.Tensor, bits: int) -> QuantizedWeight:
         own, scale = _round(numbers, bits)
         codes[start : start + rows] = own.flatten(1)
         scales[start : start + rows] = scale
-    return pack(codes, scales, bits=bits)
+    return pack(codes, scales, bits=bits, activation_bits=activation_bits)
 
 
 def _group(inputs: int) -> int:

@@ -1,18 +1,35 @@
 """Which quantization a model is loaded with: the option's, or its checkpoint's."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 from hookline.config import Dtype, ModelConfig, Quantization
 from hookline.exceptions import ModelLoadError
+from hookline_kernels.quantized_weight import BYTE_BITS, FLOAT_BITS
 from hookline_quantized.checkpoint_format import (
     Entries,
     FoundFormat,
     checkpoint_format,
 )
 
-_BITS = {Quantization.W8A16: 8, Quantization.W4A16: 4}
+
+class Bits(NamedTuple):
+    """Bits of numbers of weights, and of activations."""
+
+    weights: int
+    activations: int
+
+
+MADE: Mapping[Quantization, Bits] = {
+    Quantization.W8A16: Bits(8, FLOAT_BITS),
+    Quantization.W4A16: Bits(4, FLOAT_BITS),
+    Quantization.W8A8: Bits(8, BYTE_BITS),
+    Quantization.W4A8: Bits(4, BYTE_BITS),
+}
+"""What is made while a model is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +37,12 @@ class Scheme:
     """How weights become quantized.
 
     Attributes:
-        bits: They are quantized while they are loaded, to so many.
+        bits: They are quantized while they are loaded, to so many; None if not.
         found: How the checkpoint has them; None if they are plain. Beside `bits` it has
             no integers: what it has is dequantized first.
     """
 
-    bits: int | None = None
+    bits: Bits | None = None
     found: FoundFormat | None = None
 
     @property
@@ -49,9 +66,9 @@ def scheme_of(config: ModelConfig, entries: Entries) -> Scheme:
     wanted = config.quantization
     if wanted is None:
         return Scheme(found=found)
-    if wanted in _BITS and (found is None or not found.integers):
-        return Scheme(bits=_BITS[wanted], found=found)
-    if wanted in _BITS or found is None or found.name != wanted:
+    if wanted in MADE and (found is None or not found.integers):
+        return Scheme(bits=MADE[wanted], found=found)
+    if wanted in MADE or found is None or found.name != wanted:
         told = "not quantized" if found is None else f"quantized with {found.name}"
         raise ModelLoadError(
             config.model, f"--quantization is {wanted}, but the checkpoint is {told}"
