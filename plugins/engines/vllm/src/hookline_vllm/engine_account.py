@@ -68,9 +68,7 @@ class EngineAccount:
         self._observers = observers
         self._clock = clock
         started = ClockPair(clock.wall(), clock.now())
-        self.accounting = RequestAccounting(
-            clock, started, keep_prompts=keeps_prompts
-        )
+        self.accounting = RequestAccounting(clock, started, keep_prompts=keeps_prompts)
         self._summed = None if tells_requests else SummedRequests()
         self._totals = EngineTotals()
         self._stats = SchedulerStats(kv_blocks=facts.model.num_kv_blocks)

@@ -104,7 +104,9 @@ class StepTeller:
             self._params = SamplingValues(max_tokens=limit)
         return self._params
 
-    def planned(self, started_at: int, out: Any, at: int, state: SchedulerStats) -> None:
+    def planned(
+        self, started_at: int, out: Any, at: int, state: SchedulerStats
+    ) -> None:
         """Takes a plan; one without tokens is none.
 
         Args:
@@ -183,9 +185,7 @@ class StepTeller:
         output = StepOutput(self._index, at, "step", state, record, events)
         self._tap.output(at, output)
 
-    def finished(
-        self, requests: Iterable[Any], at: int, state: SchedulerStats
-    ) -> None:
+    def finished(self, requests: Iterable[Any], at: int, state: SchedulerStats) -> None:
         """Takes requests that were ended from outside."""
         ended = []
         for request in requests:
