@@ -37,8 +37,6 @@ QUIET, PLAIN, ATTACHED = "without statistics", "plain", "attached"
 BELOW = "below"
 LOGGERS = ("prometheus", "logging", "insight", "live", "request_log")
 START_SECONDS = 300.0
-TICK = 0.01
-"""The least processor time that is measured, in seconds."""
 REST_SECONDS = 2.0
 """Before a turn: vLLM's processes spin for a while after their last step."""
 
@@ -169,9 +167,10 @@ def report(turns: Mapping[str, list[Turn]]) -> None:
         ]
         shown = {"speed": speed, "processor time": spent}
         for kind in sorted(pairs[0][0].spent.keys() & pairs[0][1].spent.keys()):
-            shown[f"processor time of {kind}"] = [
-                own.spent[kind] / max(other.spent[kind], TICK) for own, other in pairs
-            ]
+            if all(other.spent[kind] for _, other in pairs):
+                shown[f"processor time of {kind}"] = [
+                    own.spent[kind] / other.spent[kind] for own, other in pairs
+                ]
         for name, ratios in shown.items():
             print(
                 f"{ours} / {theirs}: {name} {statistics.median(ratios):.3f} "
