@@ -14,6 +14,9 @@ _KINDS = {
     "rank_process": "ranks",
     "observer": "observer",
     "text.process": "texts",
+    "VLLM::EngineCore": "engine",
+    "VLLM::Worker": "workers",
+    "VLLM::APIServer": "API servers",
 }
 
 

@@ -42,6 +42,8 @@ class RequestGroup:
     def decodes_elsewhere(self) -> bool:
         """Whether another instance continues its prompt."""
         asked = self.request.sections.get(KV_TRANSFER)
+        if asked is None:
+            return False  # asking for its class takes longer
         return isinstance(asked, Mapping) and bool(asked.get("do_remote_decode"))
 
     def finished(self) -> FinishedGroup | None:

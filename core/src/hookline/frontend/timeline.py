@@ -209,6 +209,20 @@ class Timeline:
             return None
         return event.at - previous
 
+    def next_token(self, at: int) -> int:
+        """Counts one more token of a request that has some, which no drafts verify.
+
+        It is what `new_tokens` would do, for engines that tell of nothing else.
+
+        Returns:
+            The ns since the token before.
+        """
+        previous, self._last_token = self._last_token, at
+        if self._resumed_token is None:
+            self._resumed_token = at
+        self.output_tokens += 1
+        return at - (previous or at)
+
     def _verified(self, event: NewTokens) -> None:
         self.draft_tokens += event.draft_tokens
         self.accepted_tokens += event.accepted_tokens

@@ -15,7 +15,7 @@ from hookline_testing.fake_vllm import (
     SamplingParams,
     plan,
 )
-from hookline_vllm import taps
+from hookline_vllm import scheduling, taps
 from hookline_vllm.request_numbers import external_id, number_of
 from hookline_vllm.scheduling import Guarded, telling, wrap_choice
 from hookline_vllm.steps import StepTeller
@@ -184,8 +184,11 @@ def test_preemption_and_resumption_count_what_is_computed_again(tap: HeardTap) -
 
 
 @pytest.mark.parametrize("backend", ["mp", "uni"])
-def test_a_step_waits_for_nothing_that_is_told(tap: HeardTap, backend: str) -> None:
+def test_a_step_waits_for_nothing_that_is_told(
+    tap: HeardTap, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is told once workers compute; a plan at once, if they are no processes."""
+    monkeypatch.setattr(scheduling, "GATHER_NS", 0)
     first = plan({"a-0": 8}, new={"a-0": 0})
     second = plan({"a-0": 1}, cached={"a-0": 8})
     scheduler = telling(Scheduler)([first, second])
@@ -212,6 +215,35 @@ def test_a_step_waits_for_nothing_that_is_told(tap: HeardTap, backend: str) -> N
     assert (computing, updated, busy, told()) == ((1, 0), (1, 0), (2, 1), (2, 2))
     ends = [each.record.ended_at for each in tap.outputs if each.record is not None]
     assert ends == [each.at for each in tap.outputs]
+
+
+def test_short_steps_are_told_together_and_a_plan_stays_open(
+    tap: HeardTap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If workers hang, their plan or one before it is known to have no result."""
+    monkeypatch.setattr(scheduling, "GATHER_NS", 1 << 60)
+    plans = [plan({"a-0": 8}, new={"a-0": 0})]
+    plans += [plan({"a-0": 1}, cached={"a-0": 8 + n}) for n in range(3)]
+    scheduler = telling(Scheduler)(list(plans))
+    scheduler.add_request(request("a-0"))
+    told = []
+    for made in plans:
+        scheduler.schedule()
+        scheduler.get_grammar_bitmask(made)
+        told.append((len(tap.plans), len(tap.outputs)))
+        scheduler.update_from_output(made, [EngineCoreOutput("a-0", [5])])
+        scheduler._hookline._caught_up_at = -(1 << 61) if made is plans[1] else 0
+    scheduler.has_requests()
+
+    assert told == [(0, 0), (0, 0), (3, 2), (3, 2)]
+    assert (len(tap.plans), len(tap.outputs)) == (4, 4)
+    spans = [
+        (each.record.scheduled_at, each.record.ended_at)
+        for each in tap.outputs
+        if each.record is not None
+    ]
+    assert spans == sorted(spans)
+    assert all(planned <= ended for planned, ended in spans)
 
 
 def test_request_ended_from_outside_ends_once(tap: HeardTap) -> None:

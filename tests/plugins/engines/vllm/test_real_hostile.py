@@ -2,12 +2,13 @@
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from hookline_testing.vllm_server import VllmServer, vllm_serving
-from hookline_testing.waiting import wait_until
+from hookline_testing.waiting import wait_for_value, wait_until
 
 pytestmark = pytest.mark.vllm
 ATTACHED = {"VLLM_PLUGINS": "hookline"}
@@ -98,7 +99,13 @@ def test_growing_logger_and_full_disk_harm_only_themselves(tmp_path: Path) -> No
             )
 
         wait_until(is_left_out, "the logger goes on")
-        observer = server.pid_of("hookline_observer.process")
+
+        def observers() -> list[int]:
+            with suppress(AssertionError):  # its replacement takes a moment
+                return [server.pid_of("hookline_observer.process")]
+            return []
+
+        (observer,) = wait_for_value(observers, bool, "no observer without it")
         os.kill(observer, signal.SIGKILL)
         answers_all(server)
 

@@ -97,10 +97,12 @@ def test_scheduler_is_subclassed_and_keeps_its_signatures(
         heard.append(what)
 
     guard = SimpleNamespace(
-        tell=hear,
         tell_late=hear,
-        updated=lambda *_: heard.append("updated"),
-        catch_up=lambda: heard.append("late"),
+        planned=lambda *_: hear("planned"),
+        updated=lambda *_: hear("updated"),
+        finished=lambda _: hear("finished"),
+        catch_up=lambda: hear("late"),
+        catch_up_in_time=lambda: hear("in time"),
     )
     monkeypatch.setattr("hookline_vllm.scheduling.Guarded", lambda _: guard)
     base, config = with_signatures(version, "Scheduler"), SchedulerConfig(version)
@@ -114,8 +116,8 @@ def test_scheduler_is_subclassed_and_keeps_its_signatures(
 
         assert getattr(made, method)(*values) == values
 
-    told = ["planning", "planned", "updated", "preempted", "added", "finished", "close"]
-    assert heard == [*told, "late", "late"]
+    told = ["planned", "updated", "preempted", "added", "finished", "close"]
+    assert heard == [*told, "late", "in time", "late"]
 
 
 class SchedulerConfig:

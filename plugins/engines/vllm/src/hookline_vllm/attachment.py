@@ -13,7 +13,7 @@ from hookline_vllm.shapes import attach, complain
 if TYPE_CHECKING:  # only the API server imports it, in the attachment's thread
     from hookline_vllm.telling import Telling
 
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.5
 """A thread that looks now and then costs vLLM's threads nothing to wake.
 
 What it does for many steps at once costs half of what it costs four times; pages are

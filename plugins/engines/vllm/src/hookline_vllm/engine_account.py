@@ -44,6 +44,8 @@ class EngineAccount:
 
     Attributes:
         accounting: Its requests, as far as vLLM's front end tells of each.
+        requests: Those in flight by vLLM's ids, as the front end has placed them.
+        tells_tokens: Whether a logger wants to know which tokens requests get.
         is_alone: Whether it has all requests of this process, and no others.
     """
 
@@ -58,17 +60,19 @@ class EngineAccount:
         tells_requests: bool,
     ) -> None:
         self.is_alone = is_alone
+        self.requests: dict[str, RequestAccount] = {}
+        keeps_prompts = config.observers.keep_prompts
+        self.tells_tokens = keeps_prompts or observers.listens("tokens_generated")
         self._index = facts.engine_index
         self._facts = facts
         self._observers = observers
         self._clock = clock
         started = ClockPair(clock.wall(), clock.now())
-        self.accounting = RequestAccounting(
-            clock, started, keep_prompts=config.observers.keep_prompts
-        )
+        self.accounting = RequestAccounting(clock, started, keep_prompts=keeps_prompts)
         self._summed = None if tells_requests else SummedRequests()
         self._totals = EngineTotals()
         self._stats = SchedulerStats(kv_blocks=facts.model.num_kv_blocks)
+        self._told: SchedulerShape | None = None
         self._is_fresh, self._news = False, News()
         observers.started(facts, started)
 
@@ -92,7 +96,6 @@ class EngineAccount:
             self._outputs(rounds, [_eviction(each) for each in evicted], at)
         elif iteration is not None:
             sums = self._summed.iteration(iteration)
-            self._count(sums)
             self._news.add(at, StepEvents(), sums, EMPTY)
 
     def aborted(self, accounts: Sequence[RequestAccount], at: int, by: str) -> None:
@@ -123,15 +126,20 @@ class EngineAccount:
             iteration, ended = self.accounting.end_all(Failed("vLLM has ended"), at)
             facts = {each.request_id: each.facts for each in iteration.finished}
             self._count(iteration)
-            self._stats = self._stats.at_rest()
+            self._stats = self._latest().at_rest()
             self._tell(StepEvents(finished=ended), at, "drain", iteration, facts=facts)
         self._observers.stopped(self._index, "closed")
 
     def _outputs(self, rounds: Rounds, evictions: list[BlockEviction], at: int) -> None:
-        rounds.rounds[-1].evictions = evictions
+        step_at = rounds.at or at
+        if rounds.intervals:
+            self._news.count(step_at, rounds.intervals)
+        if evictions and not rounds.rounds:
+            rounds.rounds.append(StepEvents())
         for events in rounds.rounds:
-            if events.have_requests or events.evictions:
-                self._take(events, rounds.at or at, rounds.received_at or at)
+            if events is rounds.rounds[-1]:
+                events.evictions = evictions
+            self._take(events, step_at, rounds.received_at or at)
 
     def _take(self, events: StepEvents, at: int, received_at: int) -> None:
         if events.preempted:  # in one output they are before what is scheduled
@@ -140,7 +148,6 @@ class EngineAccount:
         wanted = self._observers.observed_requests(output)
         facts = self.accounting.facts_of(wanted)
         iteration = self.accounting.on_step_output(output, received_at)
-        self._count(iteration)
         self._news.add(at, events, iteration, facts)
 
     # -- what loggers get ---------------------------------------------------------
@@ -151,6 +158,7 @@ class EngineAccount:
         if news.at is not None:
             self._news = News()
             events, iteration, facts = news.events, news.iteration, news.facts
+            self._count(iteration)
             self._tell(events, news.at, REQUESTS, iteration, facts=facts)
 
     def _tell(
@@ -172,7 +180,7 @@ class EngineAccount:
 
     def _present(self) -> SchedulerStats:
         """The latest state, as of all that has begun and ended since."""
-        stats, accounting = self._stats, self.accounting
+        stats, accounting = self._latest(), self.accounting
         if self._summed is not None:
             present = stats.running + stats.waiting + sum(stats.held.values())
             received = sum(self._summed.finished.values()) + present
@@ -200,16 +208,22 @@ class EngineAccount:
             stats, totals=totals, waiting_tokens=accounting.num_waiting_tokens
         )
 
+    def _latest(self) -> SchedulerStats:
+        """The latest state that vLLM has told: of many steps, only that counts."""
+        if (told := self._told) is not None:
+            self._told = None
+            deferred, blocks = told.num_skipped_waiting_reqs, self._stats.kv_blocks
+            self._stats = replace(
+                self._stats,
+                running=told.num_running_reqs,
+                waiting=told.num_waiting_reqs,
+                held={DEFERRED: deferred} if deferred else {},
+                kv_blocks_used=round(told.kv_cache_usage * blocks),
+            )
+        return self._stats
+
     def _state(self, told: SchedulerShape) -> None:
-        self._is_fresh = True
-        deferred, blocks = told.num_skipped_waiting_reqs, self._stats.kv_blocks
-        self._stats = replace(
-            self._stats,
-            running=told.num_running_reqs,
-            waiting=told.num_waiting_reqs,
-            held={DEFERRED: deferred} if deferred else {},
-            kv_blocks_used=round(told.kv_cache_usage * blocks),
-        )
+        self._is_fresh, self._told = True, told
         if (found := told.prefix_cache_stats) is not None and found.requests:
             before = self._totals.prefix_cache
             counts = PrefixCacheCounts(

@@ -1,6 +1,6 @@
 """Turns vLLM's outputs into the engine's events."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -43,38 +43,59 @@ class Rounds:
     a request only with its next tokens: by then it may have been preempted and
     scheduled again, which takes a round for each.
 
+    Most requests get nothing but their next token. It is counted at once, without an
+    event, unless `tells_tokens`.
+
     Attributes:
-        rounds: The events, of which the first round has most.
+        tells_tokens: Whether somebody wants to know which tokens they are.
+        rounds: The events, of which the first round has most; empty without any.
+        intervals: The ns before each token that has been counted.
         ended: vLLM's ids of the requests that have ended.
         at: When the step ended, on the engine's clock.
         received_at: When its last outputs were processed; 0 without any.
     """
 
-    rounds: list[StepEvents] = field(default_factory=lambda: [_events()])
+    tells_tokens: bool = True
+    rounds: list[StepEvents] = field(default_factory=list)
+    intervals: MutableSequence[int] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     at: int = 0
     received_at: int = 0
     _ends: list[tuple[list[Finished], int]] = field(default_factory=list)
 
     def add(
-        self, notice: Outputs, find: Callable[[str], RequestAccount | None]
+        self,
+        notice: Outputs,
+        known: Mapping[str, RequestAccount],
+        find: Callable[[str], RequestAccount | None],
     ) -> None:
-        """Adds what outputs tell of requests; most have nothing but a token."""
+        """Adds what outputs tell of requests.
+
+        Args:
+            notice: The outputs.
+            known: The engine's requests by vLLM's ids.
+            find: Returns one that is not among them; None if nobody knows it.
+        """
         self.received_at, stopped = notice.at, notice.stopped
-        at = self.at = nanoseconds(notice.timestamp)
-        add = self.rounds[0].new_tokens.append
+        at = nanoseconds(notice.timestamp)
+        # Of a second step, events may precede that are not counted yet.
+        is_counted = not self.tells_tokens and self.at in (0, at)
+        self.at, counted = at, self.intervals.append
         for output, tokens in zip(notice.outputs, notice.tokens, strict=True):
             name = output.request_id
-            if (account := find(name)) is None:
+            if (account := known.get(name) or find(name)) is None:
                 continue
             is_stopped = bool(stopped) and name in stopped
-            is_ended = is_stopped or output.finish_reason is not None
-            if is_ended or output.events or not tokens:
+            if is_stopped or output.finish_reason is not None:
                 self._add(output, tokens, account, is_stopped=is_stopped)
-            else:
-                add(NewTokens(account.request_id, at, tokens))
-            if is_ended:
                 self.ended.append(name)
+            elif output.events or not tokens:
+                self._add(output, tokens, account, is_stopped=False)
+            elif is_counted and len(tokens) == 1 and account.timeline.output_tokens:
+                counted(account.timeline.next_token(at))
+            else:
+                new = NewTokens(account.request_id, at, tokens)
+                self._round(0).new_tokens.append(new)
 
     def correct(self, reasons: Sequence[str]) -> None:
         """Has a stop string in a request's last tokens end it, not their number.

@@ -56,7 +56,7 @@ class FrontEnd:
         self._clock = clock
         self._groups: dict[str, list[Added]] = {}
         self._unplaced: dict[str, Added] = {}
-        self._placed: dict[str, tuple[EngineAccount, RequestAccount]] = {}
+        self._placed: dict[str, EngineAccount] = {}
         self._untold: list[Outputs | AbortedIds] = []
         self._exchanges: list[HttpExchange] = []
 
@@ -147,18 +147,17 @@ class FrontEnd:
         )
         self._clock.at = before
         for notice, account in zip(group, accounts, strict=True):
-            self._placed[notice.request.request_id] = (engine, account)
+            name = notice.request.request_id
+            self._placed[name], engine.requests[name] = engine, account
 
     def _find(self, engine: EngineAccount, name: str) -> RequestAccount | None:
         """Returns a request of an engine; with its first output it is known whose."""
-        if (found := self._placed.get(name)) is None:
+        if name not in self._placed:
             if (unplaced := self._unplaced.pop(name, None)) is not None:
                 self._place([unplaced], engine)
             elif self._groups:
                 self._begin_group_of(name, engine)
-            if (found := self._placed.get(name)) is None:
-                return None
-        return found[1] if found[0] is engine else None
+        return engine.requests.get(name)
 
     def _begin_group_of(self, name: str, engine: EngineAccount) -> None:
         """Goes on without completions of a request that have not been added yet."""
@@ -169,10 +168,10 @@ class FrontEnd:
     def _recorded(self, notice: Recorded) -> None:
         engine = self._engines.get(notice.engine, self._first)
         untold, self._untold = self._untold, []
-        rounds, find = Rounds(), partial(self._find, engine)
+        rounds, find = Rounds(engine.tells_tokens), partial(self._find, engine)
         for each in untold:
             if isinstance(each, Outputs):
-                rounds.add(each, find)
+                rounds.add(each, engine.requests, find)
         self._clock.at = notice.at
         engine.recorded(notice.scheduler, notice.iteration, rounds, notice.at)
         self._forget(rounds.ended)
@@ -184,7 +183,7 @@ class FrontEnd:
         self._clock.at = notice.at
         by_engine: dict[int, tuple[EngineAccount, list[RequestAccount]]] = {}
         for name in notice.ids:
-            engine = self._placed[name][0] if name in self._placed else self._first
+            engine = self._placed.get(name, self._first)
             if (account := self._find(engine, name)) is not None:
                 by_engine.setdefault(id(engine), (engine, []))[1].append(account)
         for engine, accounts in by_engine.values():
@@ -194,8 +193,8 @@ class FrontEnd:
     def _forget(self, names: Iterable[str]) -> None:
         """Forgets those of the requests that have ended."""
         for name in names:
-            found = self._placed.get(name)
-            if found is not None:
-                engine, account = found
-                if account.request_id not in engine.accounting.in_flight:
-                    del self._placed[name]
+            engine = self._placed.get(name)
+            if engine is not None:
+                request_id = engine.requests[name].request_id
+                if request_id not in engine.accounting.in_flight:
+                    del self._placed[name], engine.requests[name]

@@ -1,10 +1,12 @@
 """What has happened since loggers were told last, of which they get a sum."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain
 from typing import Any
 
+from hookline.clock import NANOSECONDS
 from hookline.events import StepEvents
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS
@@ -35,6 +37,7 @@ class News:
             evictions=[],
         )
         self._iterations: list[IterationStats] = []
+        self._intervals: Counter[int] = Counter()
 
     def add(
         self,
@@ -52,10 +55,22 @@ class News:
         if facts:
             self.facts.update(facts)
 
+    def count(self, at: int, intervals: Iterable[int]) -> None:
+        """Adds a step's tokens that have been counted, by the ns before each."""
+        self.at = at
+        self._intervals.update(intervals)
+
     @property
     def iteration(self) -> IterationStats:
         """The sum of the steps' statistics."""
-        return summed(self._iterations)
+        counted = self._intervals
+        if not counted:
+            return summed(self._iterations)
+        each = tuple((ns / NANOSECONDS, count) for ns, count in counted.items())
+        tokens = IterationStats(
+            generation_tokens=counted.total(), inter_token_seconds=each
+        )
+        return summed([*self._iterations, tokens])
 
 
 def summed(iterations: Sequence[IterationStats]) -> IterationStats:

@@ -24,6 +24,7 @@ from hookline.events import Finished, StepEvents
 from hookline.finish_cause import Corrupted
 from hookline.frozen import plain
 from hookline.request import GenerateRequest, Request
+from hookline.sampling_values import SamplingValues
 from hookline.sections import Sections
 from hookline.stats.step_work import NO_RANKS, Obstacle
 from hookline.step import StepPlan, StepResult
@@ -112,6 +113,7 @@ class Recorder:
             self._checkpoints = Checkpoints(scheduler, hasher, store.key_frame_bytes)
         self._encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
         self._open: dict[int, schema.Arrived] = {}
+        self._params: tuple[SamplingValues | None, bytes] = (None, b"")
         self._number = self._num_steps = self._last_at = 0
         self._key_frame_due = store.key_frame_bytes
         self._planned_ids: list[int] | None = None
@@ -311,6 +313,10 @@ class Recorder:
 
     def _arrive(self, at: int, request: GenerateRequest) -> None:
         facts, prompt = request.facts, request.prompt_token_ids
+        params, digest = self._params
+        if params is not request.params:  # completions of one request share them
+            digest = self._hasher.digest(self._encode(request.params))
+            self._params = request.params, digest
         arrived = schema.Arrived(
             at,
             request.request_id,
@@ -319,7 +325,7 @@ class Recorder:
             facts.priority,
             len(prompt),
             request.params.max_tokens,
-            self._hasher.digest(self._encode(request.params)),
+            digest,
             request.completion_index,
             facts.response_id,
             facts.trace_id,
