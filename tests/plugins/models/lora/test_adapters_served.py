@@ -61,9 +61,7 @@ def assert_says_what_peft_says(
     ],
     ids=["async", "tensor", "pipeline", "ngram"],
 )
-def test_engines_say_what_peft_says(
-    options: Mapping[str, Any], tmp_path: Path
-) -> None:
+def test_engines_say_what_peft_says(options: Mapping[str, Any], tmp_path: Path) -> None:
     """However a model is divided and its steps are planned."""
     oracle = make_oracle("llama", tmp_path / "model")
     shapes = {

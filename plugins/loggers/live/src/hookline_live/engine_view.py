@@ -15,6 +15,7 @@ from hookline_recording.schema import (
     OBSTACLES,
     Arrived,
     Blocked,
+    Checkpoint,
     Command,
     Computed,
     Ended,
@@ -80,6 +81,8 @@ class EngineView:
                 self._obstacle = record.obstacle
             case Computed() | Command() | KeyFrame() | Served() | Answered():
                 pass  # a step's end has its result
+            case Checkpoint():
+                pass  # replays begin there
             case _:
                 assert_never(record)
 

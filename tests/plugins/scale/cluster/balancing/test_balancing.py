@@ -59,7 +59,7 @@ def hashes(*blocks: int) -> list[bytes]:
     found: list[bytes] = []
     hasher = BlockHasher(BLOCK, HashAlgorithm(CacheConfig().hash_algorithm))
     tokens = prompt(*blocks).prompt_token_ids
-    hasher.extend(found, tokens, lora=None, cache_salt=None)
+    hasher.extend(found, tokens, adapter=None, cache_salt=None)
     return found
 
 
