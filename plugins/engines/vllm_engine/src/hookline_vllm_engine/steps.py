@@ -1,6 +1,6 @@
 """Follows vLLM's scheduler in its own process: the events and record of each step."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -27,6 +27,7 @@ class OwnSteps(StepTeller):
     Attributes:
         ready: A plan that is to be told once the workers have it, with when it was
             begun and complete; None without one.
+        is_planning: Whether the scheduler makes a plan.
     """
 
     def __init__(
@@ -39,18 +40,23 @@ class OwnSteps(StepTeller):
         super().__init__(told, scheduler, engine_index)
         self._tell_state = tell_state
         self.ready: tuple[int, Any, int] | None = None
+        self.is_planning = False
 
     def tell_plan(self) -> None:
         """Tells of the plan that is ready, if any."""
         ready, self.ready = self.ready, None
         if ready is not None:
-            self.planned(*ready)
+            self.planned(*ready, self.state())
+
+    def ended(self, requests: Iterable[Any]) -> None:
+        """Takes requests that were ended from outside just now."""
+        self.finished(requests, now(), self.state())
 
     def state(self) -> SchedulerStats:
         """Returns the engine's state."""
         return self._tell_state()
 
-    def added(self, request: Any) -> None:
+    def added(self, request: Any, at: int) -> None:  # noqa: ARG002 - it was queued before
         """Knows a request by the number that is its name."""
         length = len(request.prompt_token_ids)
         self._known[request.request_id] = _Known(int(request.request_id), length)
@@ -177,14 +183,14 @@ def follow(
     is_alone = not has_workers(scheduler)
 
     def adding(request: Any) -> Callable[[Any], None]:
-        return lambda _: steps.added(request)
+        return lambda _: steps.added(request, now())
 
     def scheduling(*_: Any) -> Callable[[Any], None]:
         steps.tell_plan()
-        started_at = now()
-        steps.planning()
+        started_at, steps.is_planning = now(), True
 
         def scheduled(plan: Any) -> None:
+            steps.is_planning = False
             steps.ready = (started_at, plan, now())
             if is_alone:  # what it waits for is computed in this thread
                 steps.tell_plan()
@@ -207,12 +213,13 @@ def follow(
     def finishing(*_: Any) -> Callable[[Any], None]:
         steps.tell_plan()
         # Those that end in an update come with its outputs, and their error.
-        return (lambda _: None) if told.is_updating else steps.finished
+        return (lambda _: None) if told.is_updating else steps.ended
 
     def preempting(request: Any, timestamp: float, *_: Any) -> Callable[[Any], None]:
         steps.tell_plan()
         computed = request.num_computed_tokens
-        return lambda _: steps.preempted(request, timestamp, computed)
+        is_planning = steps.is_planning
+        return lambda _: steps.preempted(request, timestamp, computed, is_planning)
 
     def computing(*_: Any) -> Callable[[Any], None]:
         # Asked for once the workers have the plan.
