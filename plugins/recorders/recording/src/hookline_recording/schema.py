@@ -271,8 +271,7 @@ class Published(msgspec.Struct, frozen=True, array_like=True, tag=4):
         evicted_blocks, eviction_ns: Blocks evicted to make room for it, and the time.
         events: What happened to requests.
         held: Requests that stand aside, by their gate.
-        wall: Wall clock at `clock_at`, ns since the epoch; 0 if it was not read.
-        clock_at: The monotonic clock at that moment, ns.
+        wall, clock_at: Wall and monotonic clock at one moment, ns; 0 if not read.
         computed: The step's result.
         sleep_level: 0 while the engine is awake.
         preempted: Requests that were preempted and have not been admitted again.
