@@ -14,6 +14,7 @@ import pytest
 
 from hookline import hookspecs
 from hookline.config import EngineConfig
+from hookline.engine.scheduler.scheduler import Scheduler
 from hookline.pages import PageEvent, PageRequest, PageResponse
 from hookline.payloads import EngineFacts, EngineStopped, LoggerContext
 from hookline.plugins.kinds import (
@@ -65,7 +66,11 @@ def name_of(value: object) -> str:
     return str(getattr(value, "__name__", getattr(value, "name", "")))
 
 
-TYPES_ONLY = {"EngineConfig": EngineConfig, "EngineFacts": EngineFacts}
+TYPES_ONLY = {
+    "EngineConfig": EngineConfig,
+    "EngineFacts": EngineFacts,
+    "Scheduler": Scheduler,
+}
 """Names that modules of payloads import for type checkers only."""
 
 

@@ -35,6 +35,7 @@ from hookline_recording import Recording, read_recording, schema
 from hookline_recording.checkpoint_schema import Checkpoint, InFlight, LiveRequest
 from hookline_recording.config import MIB, RecordingConfig
 from hookline_recording.front_end_schema import Answered, Served
+from hookline_recording.needs import Needs
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request
@@ -299,7 +300,7 @@ def test_the_schema_of_version_1_stays() -> None:
         *(schema.Command, schema.Ended, schema.KeyFrame, schema.Events),
         *(schema.Queued, schema.Scheduled, schema.Preempted, schema.Finished),
         *(schema.Blocked, schema.Gated, Served, Answered),
-        *(schema.Needs, Checkpoint, LiveRequest, InFlight),
+        *(Needs, Checkpoint, LiveRequest, InFlight),
     )
     fields = [(each.__name__, *each.__struct_fields__) for each in kinds]
 

@@ -38,7 +38,6 @@ class RecordedExecutor:
 
     Attributes:
         has_waited: Whether the engine has polled in vain since the last output.
-        has_news: Tells whether the engine has an output to send in any case.
     """
 
     pids: tuple[int, ...] = ()
@@ -62,8 +61,12 @@ class RecordedExecutor:
         self.shape = shape
         self._script, self._clock, self._report = script, clock, report
         self.has_waited = False
-        self.has_news: Callable[[], bool] = bool
+        self._has_news: Callable[[], bool] = bool
         self._num_outputs: dict[int, int] = {}
+
+    def listen(self, has_news: Callable[[], bool]) -> None:
+        """Takes what tells whether the engine has an output to send in any case."""
+        self._has_news = has_news
 
     def resume(self, num_outputs: dict[int, int]) -> None:
         """Takes how many tokens live requests have generated at a checkpoint."""
@@ -108,7 +111,7 @@ class RecordedExecutor:
 
     def _polled(self) -> dict[str, object]:
         """Returns the sections of a poll, at its time."""
-        if self._report is None or not (self.has_waited or self.has_news()):
+        if self._report is None or not (self.has_waited or self._has_news()):
             return {}  # what is past its deadline ends before the worker is heard
         if (told := self._report(is_poll=True)) is None:
             return {}

@@ -1,6 +1,6 @@
 """Runs the scheduler again from a recording."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -41,7 +41,7 @@ _MOST_EMPTY_TURNS = 64
 """A loop that has no output after so many turns has another opinion than the record."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What came of a replay.
 
@@ -128,7 +128,7 @@ class Replay:
             kind=ReplayedCore,
             cache=KVCacheManager if script.has_tokens else RecordedCache,
         )
-        executor.has_news = lambda: core.scheduler.has_news
+        executor.listen(lambda: core.scheduler.has_news)
         if isinstance(core.scheduler.cache, RecordedCache):
             core.scheduler.cache.hashes = script.hashes
         self._executor = executor
@@ -185,20 +185,21 @@ class Replay:
         Args:
             until: Number of the last step; None for all.
         """
-        outcome = Outcome(notes=_notes(self.script))
-        while self.script.next_output is not None:
+        difference: Difference | None = None
+        while self.script.next_output is not None and difference is None:
             if until is not None and self._comparison.step >= until:
                 break
-            if (found := self._turn()) is not None:
-                outcome.difference = found
-                break
+            difference = self._turn()
         else:
-            self._last_turn()
-        outcome.steps = self._comparison.step - self._first_step
-        outcome.decisions = self._comparison.decisions
-        outcome.requests = len(self.script.arrived)
-        self._add_notes(outcome)
-        return outcome
+            if difference is None:
+                self._last_turn()
+        return Outcome(
+            steps=self._comparison.step - self._first_step,
+            decisions=self._comparison.decisions,
+            requests=len(self.script.arrived),
+            difference=difference,
+            notes=[*_notes(self.script), *self._notes_of_run()],
+        )
 
     def _turn(self) -> Difference | None:
         """Repeats what led to the next output, and compares it."""
@@ -235,16 +236,15 @@ class Replay:
         self._clock.at, command = found
         return command
 
-    def _add_notes(self, outcome: Outcome) -> None:
-        script = self.script
+    def _notes_of_run(self) -> Iterator[str]:
         if self._commands.unread:
-            outcome.notes.append(
+            yield (
                 f"{self._commands.unread} requests are of another version: their "
                 "prompts are drawn from hashes"
             )
-        last = script.last
+        last = self.script.last
         if isinstance(last, Ended) and last.error:
-            outcome.notes.append(f"the recorded engine failed: {last.error}")
+            yield f"the recorded engine failed: {last.error}"
 
 
 def _is_decision(record: Record) -> bool:

@@ -17,6 +17,7 @@ from hookline.finish_cause import (
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_values import SamplingValues
 from hookline_recording import RecordingError, schema
+from hookline_recording.needs import NO_NEEDS
 from hookline_replay.script import END, Script
 
 MOST_TOKENS = 1 << 24
@@ -84,7 +85,7 @@ class Commands:
 
 def request_of(arrived: schema.Arrived) -> GenerateRequest:
     """Makes a request whose tokens are not known."""
-    needs = arrived.needs or schema.NO_NEEDS
+    needs = arrived.needs or NO_NEEDS
     return GenerateRequest(
         request_id=arrived.request_id,
         prompt_token_ids=[0] * min(arrived.prompt_tokens, MOST_TOKENS),

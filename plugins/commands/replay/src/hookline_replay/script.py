@@ -90,6 +90,12 @@ class Script:
             begin = self._find_checkpoint(all_records)
         self.has_tokens = self.header.content == Content.TOKENS and not begin
         self.hashes = BlockHashes()
+        self._begin()
+        self._take_all(all_records, begin)
+        self._next_output = self._find_output(0)
+
+    def _begin(self) -> None:
+        """Knows nothing yet, but for who waits at a checkpoint."""
         self.computed: dict[int, Computed] = {}
         self.evicted: dict[int, int] = {}
         self.started_at: dict[int, int] = {}
@@ -105,13 +111,15 @@ class Script:
         self.checkpoints: set[int] = set()
         self.records: list[Record] = []
         self.place = 0
-        for record in all_records[:begin]:
+
+    def _take_all(self, records: list[Record], begin: int) -> None:
+        """Takes records from an index on, and what those before tell of requests."""
+        for record in records[:begin]:
             if isinstance(record, Arrived):  # live ones are repeated before it
                 self.arrived[record.request_id] = record
-        for record in all_records[begin:]:
+        for record in records[begin:]:
             self._take(record)
         self._take_hashes()
-        self._next_output = self._find_output(0)
 
     def _scheduling(self) -> Scheduling:
         path, header = str(self.path), self.header

@@ -10,7 +10,7 @@ from hookline.events import Finished, StepEvents
 from hookline.request import GenerateRequest
 from hookline.sections import NO_SECTIONS
 from hookline_recording import schema
-from hookline_recording.schema import NO_NEEDS, Needs
+from hookline_recording.needs import NO_NEEDS, Needs
 
 
 def copied_events(

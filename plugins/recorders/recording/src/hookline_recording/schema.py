@@ -16,6 +16,7 @@ import msgspec
 
 from hookline_recording.checkpoint_schema import Checkpoint
 from hookline_recording.front_end_schema import Answered, Served
+from hookline_recording.needs import Needs
 
 VERSION = 1
 MAGIC = b"hookrec\n"
@@ -40,17 +41,13 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
         wire_version: Version of the commands' encoding, for `Command.body`.
         hookline: Version of Hookline.
         engine_index: Index of the engine.
-        pid: Its process.
-        owner_pid: The server's process.
+        pid, owner_pid: Its process, and the server's.
         model: Name of the model in the API.
         config_hash: Short hash of all options.
-        block_size: Tokens per KV block.
-        num_kv_blocks: KV blocks.
-        max_num_seqs: Maximum requests per step.
-        max_num_batched_tokens: Maximum tokens per step.
+        block_size, num_kv_blocks: Tokens per KV block, and number of these.
+        max_num_seqs, max_num_batched_tokens: Most requests, and most tokens, per step.
         executor: Name of the executor.
-        content: What it has of prompts and outputs.
-        salt: Salt of the hashes.
+        content, salt: What it has of prompts and outputs, and the salt of hashes.
         wall: Wall clock at the start, ns since the epoch.
         monotonic: The engine's monotonic clock at that moment, ns.
         heartbeat_ns: Maximum time between two records of a healthy engine.
@@ -83,44 +80,18 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     scheduling: bytes = b""
 
 
-class Needs(msgspec.Struct, frozen=True, array_like=True):
-    """What else the scheduler reads of a request.
-
-    Attributes:
-        timeout_seconds: Time until its deadline; None without one.
-        is_prefill_only: Whether nothing is sampled for it.
-        skips_cache: Whether all of its prompt is computed.
-        client: Who pays for it, and for whom.
-        weight: The payer's share under the policy `fair`.
-        is_moved: Whether an engine that has ended has received it.
-    """
-
-    timeout_seconds: float | None = None
-    is_prefill_only: bool = False
-    skips_cache: bool = False
-    client: tuple[str, str] = ("", "")
-    weight: float = 1.0
-    is_moved: bool = False
-
-
-NO_NEEDS = Needs()
-
-
 class Arrived(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """A request that the engine got; repeated in key frames while it is live.
 
     Attributes:
         at: When the engine took it, ns.
         request_id: Internal id.
-        client_id: The client's own id.
-        tenant: Tenant that it is accounted to.
+        client_id, tenant: The client's own id, and whom it is accounted to.
         priority: Lower runs first under the priority policy.
-        prompt_tokens: Length of the prompt.
-        max_tokens: Limit of its output; None without one.
+        prompt_tokens, max_tokens: Length of the prompt, and limit of the output.
         params_digest: Salted hash of its parameters: equal ones have equal digests.
         completion_index: Index among the completions of the client's request.
-        response_id: Id of the response that the client gets.
-        trace_id: Trace of its spans.
+        response_id, trace_id: Id of the client's response, and trace of its spans.
         block_hashes: Salted hashes of the prompt's full blocks, eight bytes each; each
             covers all tokens up to its block's end.
         is_repeated: Whether this is part of a key frame.
@@ -164,8 +135,8 @@ class Planned(msgspec.Struct, frozen=True, array_like=True, tag=2):
         drafts: Draft tokens to verify, by request id: their number, or themselves.
         context_tokens: Cached tokens that they attend to.
         attention_pairs: Number of pairs of a computed token and one it attends to.
-        prefill_requests: Requests that compute prompt or recomputed tokens.
-        prefill_tokens: Tokens computed for these.
+        prefill_requests, prefill_tokens: Requests that compute prompt or recomputed
+            tokens, and how many.
     """
 
     at: int
@@ -290,21 +261,17 @@ class Published(msgspec.Struct, frozen=True, array_like=True, tag=4):
     Attributes:
         at: When it was sent, ns.
         cause: `step`, or the cause of the state change.
-        running: Requests in the batch.
-        waiting: Requests that wait for capacity.
+        running, waiting: Requests in the batch, and those that wait for capacity.
         waiting_tokens: Tokens that these have yet to compute.
-        kv_blocks_used: KV blocks held by requests.
-        kv_blocks_cached: Free KV blocks with a reusable prefix.
+        kv_blocks_used, kv_blocks_cached: KV blocks of requests, and reusable ones.
         step: Number of the step; None for a state between steps. What follows is its.
         started_at: Time before scheduling, ns.
         updated_ns: From its result to the end of the update.
         waited_ns: From its plan to the previous step's result.
-        evicted_blocks: Blocks evicted from the prefix cache to make room for it.
-        eviction_ns: What these evictions took.
+        evicted_blocks, eviction_ns: Blocks evicted to make room for it, and the time.
         events: What happened to requests.
         held: Requests that stand aside, by their gate.
-        wall: Wall clock at `clock_at`, ns since the epoch; 0 if it was not read.
-        clock_at: The monotonic clock at that moment, ns.
+        wall, clock_at: Wall and monotonic clock at one moment, ns; 0 if not read.
         computed: The step's result.
         sleep_level: 0 while the engine is awake.
         preempted: Requests that were preempted and have not been admitted again.
