@@ -299,9 +299,9 @@ class Recorder:
                 self._write_checkpoint(self._checkpoints, at)
 
     def close(self, error: BaseException | None) -> None:
-        told = ""
-        if error is not None:
-            told = describe_failure(error) if self._has_tokens else type(error).__name__
+        told = "" if error is None else type(error).__name__
+        if error is not None and self._has_tokens:
+            told = describe_failure(error)
         try:
             if self._computed is not None:
                 self._write(self._computed)
@@ -360,9 +360,8 @@ class Recorder:
 
     def _answers(self) -> dict[str, list[object]] | None:
         """Takes what extensions were told."""
-        taken = {
-            name: list(each.take_answers()) for name, each in self._answered.items()
-        }
+        sides = self._answered.items()
+        taken = {name: list(each.take_answers()) for name, each in sides}
         return {name: told for name, told in taken.items() if told} or None
 
     def _output_hashes(self, end: Finished) -> bytes:
