@@ -39,6 +39,8 @@ ENGINE = """
     flight-recorder-keep stall-seconds sleep-policy step-timeout on-engine-stall
     engine-restart observer-process revision download-dir offline
     fail-on-environ-validation
+    enable-lora lora-modules max-loras max-lora-rank max-cpu-loras lora-memory
+    lora-target-modules lora-dir lora-max-wait max-adapter-labels
 """
 
 COMMANDS = {

@@ -47,7 +47,7 @@ class AdapterTrails:
         while len(self._trails) > MOST_KEPT:
             del self._trails[next(iter(self._trails))]
 
-    def take(self, engine_index: int, request_id: int) -> AdapterTrail:
+    def pop(self, engine_index: int, request_id: int) -> AdapterTrail:
         """Returns the trail of a request that has ended, and forgets it."""
         return self._trails.pop((engine_index, request_id), NO_TRAIL)
 

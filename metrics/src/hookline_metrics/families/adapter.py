@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from hookline.config.readers import OBJECTIVES
 from hookline.request import FinishReason
 from hookline.stats.finished_request import FinishedRequest
+from hookline.tells import Tells
 from hookline_metrics.adapters import (
     ADAPTER_GATE,
     AdapterUsage,
@@ -39,7 +40,9 @@ def _owner(request: FinishedRequest) -> str:
     return OTHER if request.reason is FinishReason.REJECTED else label_of(name)
 
 
-_OF_ADAPTER = RequestAccounts("hookline_adapter", ADAPTER, Feature.ADAPTERS, _owner)
+_OF_ADAPTER = RequestAccounts(
+    "hookline_adapter", ADAPTER, Feature.ADAPTERS, _owner, (Tells.STEPS,)
+)
 
 
 def _drafts(request: FinishedRequest) -> Iterable[Point]:
@@ -129,6 +132,7 @@ ADAPTER_METRICS: tuple[Metric, ...] = (
         help="Draft tokens by adapter and outcome, of finished requests.",
         labels=(ADAPTER, Label("outcome", ("accepted", "rejected"))),
         feature=Feature.ADAPTERS,
+        needs=(Tells.STEPS,),
         value=Reading(FinishedRequest, _drafts),
     ),
     _OF_ADAPTER.seconds(
@@ -167,6 +171,7 @@ ADAPTER_METRICS: tuple[Metric, ...] = (
         help="Missed objectives by adapter.",
         labels=(ADAPTER, Label("objective", (*OBJECTIVES, "success"))),
         feature=Feature.ADAPTERS,
+        needs=(Tells.STEPS,),
         value=Reading(FinishedRequest, _misses),
     ),
     Metric(

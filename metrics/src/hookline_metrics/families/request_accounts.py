@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hookline.stats.finished_request import FinishedRequest
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.families.finish_reasons import REASON, reason_of
-from hookline_metrics.metric import Feature, Kind, Label, Metric, Point
+from hookline_metrics.metric import Feature, Kind, Label, Metric, Needs, Point
 from hookline_metrics.readings import Reading
 
 Number = Callable[[FinishedRequest], float | None]
@@ -21,12 +21,14 @@ class RequestAccounts:
         label: The label.
         feature: What must be enabled for them.
         owner: Returns the label's value of a request.
+        needs: What an engine has to tell for them.
     """
 
     prefix: str
     label: Label
     feature: Feature
     owner: Callable[[FinishedRequest], str]
+    needs: Needs | None = None
 
     def finished(self, text: str) -> Metric:
         """Counts requests by the reason of their end."""
@@ -37,6 +39,7 @@ class RequestAccounts:
             help=text,
             labels=(self.label, REASON),
             feature=self.feature,
+            needs=self.needs,
             value=Reading(
                 FinishedRequest,
                 lambda request: (((self.owner(request), reason_of(request)), 1, 1),),
@@ -52,6 +55,7 @@ class RequestAccounts:
             help=text,
             labels=(self.label,),
             feature=self.feature,
+            needs=self.needs,
             value=self._reading(number),
         )
 
@@ -67,6 +71,7 @@ class RequestAccounts:
             labels=(self.label,),
             buckets=buckets,
             feature=self.feature,
+            needs=self.needs,
             value=self._reading(number),
         )
 

@@ -6,14 +6,32 @@ import msgspec
 import pytest
 
 from hookline.config import CacheConfig, EngineConfig, SchedulerConfig
+from hookline.frozen import frozen_json
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.request import GenerateRequest, Slo
 from hookline.sampling_params import SamplingParams
 from hookline_lora.adapter import AdapterUse
 from hookline_lora.config import AdapterSource, LoraConfig
 from hookline_metrics import HistogramValue, Recorder
-from hookline_metrics.adapters import LORA, MOST_SHOWN, adapters_of
+from hookline_metrics.adapter_trails import (
+    MOST_KEPT,
+    NO_TRAIL,
+    AdapterTrail,
+    AdapterTrails,
+)
+from hookline_metrics.adapters import (
+    LORA,
+    MOST_SHOWN,
+    AdapterLevel,
+    AdapterLoad,
+    AdapterResidence,
+    AdapterUsage,
+    AdapterWait,
+    LoraNews,
+    adapters_of,
+)
 from hookline_metrics.config import MetricsConfig
+from hookline_metrics.news import news_of
 from hookline_testing.adapter_engine import PAUSE_SECONDS, AdapterEngine
 from hookline_testing.observed import ObservedEngine
 
@@ -320,3 +338,48 @@ def test_an_engine_of_the_base_model_tells_no_adapters() -> None:
     assert set(served.series("hookline_adapter_requests_finished")) == {
         ("none", "length")
     }
+
+
+def test_steps_that_change_nothing_cost_nothing() -> None:
+    """Of a batch that only decodes there is one state, and there are no news."""
+    served = ServedEngine(
+        LoraConfig(modules=modules("a", "b"), max_loras=2), load_seconds=0.0
+    )
+    served.run()
+    for adapter in (None, "a", "b"):
+        served.submit(adapter, max_tokens=30)
+    for _ in range(5):
+        served.turn()
+
+    outputs = [served.engine.receive() for _ in range(20)]
+
+    states = {id(each.stats.sections[LORA]) for each in outputs if each is not None}
+    assert len(states) == 1
+    assert not any(each.sections for each in served.engine.iterations[-20:])
+
+
+def test_news_from_another_process_are_read() -> None:
+    """There they are plain data, which nobody can change."""
+    residency = {"a": AdapterResidence(AdapterLevel.SLOT, is_pinned=True, rank=8)}
+    wait = AdapterWait(1, "a", 5, 9, 1.5, "b", 6)
+    load, usage = AdapterLoad("a", "ab", 0.5, 7), AdapterUsage(1, "a", 2.0, "ab")
+    news = LoraNews([wait], [load], [usage], residency)
+
+    received = frozen_json({LORA: msgspec.to_builtins(news)})
+
+    assert list(news_of(received)) == [wait, load, usage, news]
+    trails = AdapterTrails()
+    trails.note(0, received)
+    assert trails.pop(0, 1) == AdapterTrail("ab", [wait])
+    assert trails.pop(0, 1) == NO_TRAIL
+
+
+def test_trails_are_bounded() -> None:
+    """Requests whose ends nobody tells are forgotten in the end, the oldest first."""
+    trails = AdapterTrails()
+
+    for number in range(MOST_KEPT + 10):
+        trails.note(0, {LORA: LoraNews(waits=[AdapterWait(number, "a", 0, 1)])})
+
+    assert trails.pop(0, 9) == NO_TRAIL
+    assert trails.pop(0, 10).waits

@@ -232,11 +232,8 @@ class Scheduler:
     @property
     def has_news(self) -> bool:
         """Whether the next output has events, cache changes or news to carry."""
-        return (
-            self._lifecycle.events.have_requests
-            or self._cache.has_news
-            or bool(self._extensions.news)
-        )
+        has_events = self._lifecycle.events.have_requests
+        return has_events or self._cache.has_news or bool(self._extensions.news)
 
     def take_news(self) -> Sections:
         """Returns the sections that extensions add to the next output."""

@@ -163,7 +163,7 @@ class OtelLogger:
         origin = Origin(model, engine_index, self._server)
         for request in _over(iteration):
             trails = [
-                self._trails.take(engine_index, each.request_id) for each in request.all
+                self._trails.pop(engine_index, each.request_id) for each in request.all
             ]
             if trace_number(request.first.facts.trace_id):
                 self.spans.offer(

@@ -83,13 +83,13 @@ class RequestLogger:
 
     @hookimpl
     def step_finished(self, step: StepFinished) -> None:
-        self._take(step.engine_index, step.iteration)
+        self._observe(step.engine_index, step.iteration)
 
     @hookimpl
     def state_changed(self, state: StateChanged) -> None:
-        self._take(state.engine_index, state.iteration)
+        self._observe(state.engine_index, state.iteration)
 
-    def _take(self, engine: int, iteration: IterationStats) -> None:
+    def _observe(self, engine: int, iteration: IterationStats) -> None:
         if iteration.sections:
             self._trails.note(engine, iteration.sections)
         if iteration.finished:
@@ -112,6 +112,6 @@ class RequestLogger:
             engine=engine,
             now=self._clock.wall(),
             max_prompt_tokens=self._max_prompt_tokens,
-            trail=self._trails.take(engine, request.request_id),
+            trail=self._trails.pop(engine, request.request_id),
         )
         return encode(line)
