@@ -1,5 +1,6 @@
 """A decoder with split weights, or split layers, equals the whole decoder."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,6 +14,7 @@ from hookline.engine.decoder.forward_batch import ForwardBatch, IntermediateTens
 from hookline.engine.worker.paged_cache import PagedCache
 from hookline_kernels.decoder.cpu_layer_ops import CpuLayerOps
 from hookline_kernels.gpu.graph_sizes import GraphSizes
+from hookline_kernels.metadata import Layer
 from hookline_kernels.modules.pre_norm import BlockProduct
 from hookline_kernels.modules.reduction import ReducedProduct, reduced
 from hookline_models.forwards.attention import IMPLEMENTATION, AttentionSlot
@@ -254,12 +256,8 @@ class Replayed:
         pass
 
 
-@torch.inference_mode()
-def test_graphs_do_not_replay_intermediate_tensors() -> None:
-    """A graph reads token ids; a later stage's step is launched."""
-    model = build(torch.float32)
-    probed = probed_of(model)
-    decoder = decoder_of(model, probed, CpuLayerOps())
+def graphed_of(decoder: Decoder, probed: Probed) -> GraphedForward:
+    """The decoder with a graph of one decode, bound to a cache."""
     feed = DeviceFeed(
         torch.device("cpu"),
         max_tokens=4,
@@ -268,7 +266,17 @@ def test_graphs_do_not_replay_intermediate_tensors() -> None:
         sizes=(sizes := GraphSizes((1,))),
     )
     graphed = GraphedForward(decoder, feed, sizes, lambda _: Replayed(), longest=64)
-    graphed.bind(PagedCache(probed.layers, 4, BLOCK, model.dtype))
+    graphed.bind(PagedCache(probed.layers, 4, BLOCK, torch.float32))
+    return graphed
+
+
+@torch.inference_mode()
+def test_graphs_do_not_replay_intermediate_tensors() -> None:
+    """A graph reads token ids; a later stage's step is launched."""
+    model = build(torch.float32)
+    probed = probed_of(model)
+    decoder = decoder_of(model, probed, CpuLayerOps())
+    graphed = graphed_of(decoder, probed)
     source = torch.Generator().manual_seed(3)
     passed = torch.randn(1, SHAPE["hidden_size"], generator=source)
     batch = replace(batch_of(0, 1), intermediate=IntermediateTensors(passed.clone()))
@@ -278,3 +286,40 @@ def test_graphs_do_not_replay_intermediate_tensors() -> None:
     expected = decoder(replace(batch, intermediate=IntermediateTensors(passed)))
     torch.testing.assert_close(found, expected)
     assert not torch.allclose(found, graphed(replace(batch, intermediate=None)))
+
+
+class Shifted:
+    """Parts with adapters: the decoder's own layers, and logits that are 5 higher."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.layers: Sequence[Layer] = decoder.layers
+        self._decoder, self.embedded = decoder, 0
+
+    def embed(self, hidden: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
+        self.embedded += len(batch.token_ids)
+        return hidden
+
+    def logits(self, states: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
+        assert len(states) == len(batch.logits_indices)
+        return self._decoder.logits_of(states) + 5
+
+
+@torch.inference_mode()
+def test_steps_with_adapters_take_the_adapted_parts() -> None:
+    """No graph replays them; all other steps are what they were."""
+    model = build(torch.float32)
+    probed = probed_of(model)
+    decoder = decoder_of(model, probed, CpuLayerOps())
+    expected = decoder_of(build(torch.float32), probed, CpuLayerOps())
+    decoder.adapted = shifted = Shifted(decoder)
+    graphed = graphed_of(decoder, probed)
+    expected.bind(PagedCache(probed.layers, 4, BLOCK, model.dtype))
+    batch = batch_of(0, 1)
+    own = expected(batch)
+
+    adapted = graphed(replace(batch, adapters=object()))
+
+    torch.testing.assert_close(adapted, own + 5)
+    assert shifted.embedded == 1
+    torch.testing.assert_close(decoder(batch), own)
+    assert shifted.embedded == 1

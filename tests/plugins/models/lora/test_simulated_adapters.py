@@ -9,11 +9,12 @@ from hookline.config import EngineConfig, ExecutorConfig, ModelConfig
 from hookline.exceptions import ConfigError
 from hookline.sampling_params import SamplingParams
 from hookline.step import AdmittedSequence, ModelShape, StepPlan
-from hookline_lora.adapter import LORA, AdapterUse
+from hookline_lora.adapter import AdapterUse
 from hookline_lora.config import LoraConfig
 from hookline_lora.messages import REPORTS, AdapterOrders, AdapterReports
 from hookline_lora.simulated import SimulatedAdapters
 from hookline_lora.targets import LoraTargets
+from hookline_metrics.adapters import LORA
 from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_testing.adapters import make_adapter, shapes_of

@@ -9,13 +9,13 @@ from hookline_live.columns import MOST_TENANTS, Columns
 from hookline_live.costs import Costs
 from hookline_live.frame import EngineFrame, OwnerState
 from hookline_live.requests import Request, Requests
+from hookline_recording.checkpoint_schema import Checkpoint
 from hookline_recording.costs import StepSize
 from hookline_recording.front_end_schema import Answered, Served
 from hookline_recording.schema import (
     OBSTACLES,
     Arrived,
     Blocked,
-    Checkpoint,
     Command,
     Computed,
     Ended,

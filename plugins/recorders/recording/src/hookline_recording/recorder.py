@@ -340,9 +340,8 @@ class Recorder:
         self._write(arrived)
 
     def _drafts(self, drafts: dict[int, list[int]]) -> dict[int, int | list[int]]:
-        if self._has_tokens:
-            return dict(drafts)
-        return {each: len(tokens) for each, tokens in drafts.items()}
+        has_tokens = self._has_tokens
+        return {each: it if has_tokens else len(it) for each, it in drafts.items()}
 
     def _plain(self, sections: Sections) -> dict[str, object]:
         """Turns sections into plain data, without what may be a client's text."""
