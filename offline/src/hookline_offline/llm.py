@@ -6,7 +6,6 @@ from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
-import msgspec
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
@@ -33,15 +32,10 @@ from hookline.tokenizer import ChatMessage
 from hookline_description.locating import located
 from hookline_metrics import Family
 from hookline_metrics.transfer_calls import TierReset, reset_command, tiers_of
-from hookline_offline.lora_requests import Named, load_new, with_adapters
+from hookline_offline.lora_requests import Named, facts_of
 from hookline_offline.pooling_output import PoolingRequestOutput, pooling_output
 from hookline_offline.preparing import prepare
-from hookline_offline.prompts import (
-    ParsedPrompt,
-    Prompt,
-    parse_prompts,
-    per_prompt,
-)
+from hookline_offline.prompts import ParsedPrompt, Prompt, parse_prompts, per_prompt
 from hookline_offline.recording import load_recorder
 from hookline_offline.vllm_arguments import from_vllm
 
@@ -138,7 +132,7 @@ class LLM:
             SamplingParams,
             len(parsed),
         )
-        each_facts = self._facts_of(parsed, facts, lora_request)
+        each_facts = facts_of(self, len(parsed), facts, lora_request)
         prepared = [
             prepare(self._front_end, prompt, one, who, may_be_shorter=is_silent)
             for prompt, one, who in zip(parsed, params, each_facts, strict=True)
@@ -218,29 +212,16 @@ class LLM:
         params = per_prompt(
             "pooling_params", pooling_params, PoolingParams, len(parsed)
         )
-        named = self._facts_of(parsed, facts, lora_request)
-        each_facts = [
-            msgspec.structs.replace(who, operation="embeddings") for who in named
-        ]
+        facts = facts_of(self, len(parsed), facts, lora_request, "embeddings")
         prepared = [
             prepare(self._front_end, prompt, NO_SAMPLING, who, one)
-            for prompt, one, who in zip(parsed, params, each_facts, strict=True)
+            for prompt, one, who in zip(parsed, params, facts, strict=True)
         ]
         outputs = self._run(parsed, prepared, use_tqdm=use_tqdm)
         return [pooling_output(each) for each in outputs]
 
     encode = embed
     """vLLM's name of the method for all tasks of pooling."""
-
-    def _facts_of(
-        self,
-        prompts: Sequence[ParsedPrompt],
-        facts: RequestFacts | Sequence[RequestFacts] | None,
-        lora_request: Named | Sequence[Named],
-    ) -> list[RequestFacts]:
-        found = per_prompt("facts", facts, RequestFacts, len(prompts))
-        load_new(self._front_end.facts, self.call, lora_request)
-        return with_adapters(found, lora_request)
 
     def get_default_sampling_params(self) -> SamplingParams:
         """Returns the sampling that the model's makers, or options, recommend.
@@ -377,7 +358,8 @@ class LLM:
                         prompt=prompts[index].text,
                     )
                     requests.append(request)
-                self._drive()
+                while self._front_end.engines.num_unconfirmed:
+                    self._take(_WAIT_SECONDS)
         finally:
             bar.close()
             for request in requests:
@@ -387,11 +369,6 @@ class LLM:
         if errors:  # one of several engines died
             raise errors[0]
         return [results[index] for index in range(len(prepared))]
-
-    def _drive(self) -> None:
-        """Processes engine outputs until all requests have ended."""
-        while self._front_end.engines.num_unconfirmed:
-            self._take(_WAIT_SECONDS)
 
     def _take(self, timeout_seconds: float) -> None:
         received = self._front_end.engines.client.receive(timeout_seconds)

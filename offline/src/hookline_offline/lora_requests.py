@@ -1,14 +1,15 @@
 """Adapters (LoRA) that prompts of scripts name, also as vLLM's `LoRARequest`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import msgspec
+from msgspec.structs import replace
 
 from hookline.exceptions import RequestError
-from hookline.payloads import EngineFacts
+from hookline.frontend.front_end import FrontEnd
 from hookline.request import RequestFacts
+from hookline_offline.prompts import per_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +42,62 @@ class _LoadsAdapters(Protocol):
         ...
 
 
-def load_new(facts: EngineFacts, call: Any, given: Named | Sequence[Named]) -> None:
-    """Loads the adapters that have a path and are not loaded.
+class _Script(Protocol):
+    """An `LLM`."""
+
+    @property
+    def front_end(self) -> FrontEnd: ...
+
+    @property
+    def call(self) -> Callable[..., Any]: ...
+
+
+def facts_of(
+    llm: _Script,
+    prompts: int,
+    facts: RequestFacts | Sequence[RequestFacts] | None,
+    named: Named | Sequence[Named],
+    operation: str | None = None,
+) -> list[RequestFacts]:
+    """Returns the facts of each prompt, with its adapter, which is loaded if needed.
 
     Args:
-        facts: The engine's facts.
-        call: Sends a command to the engine, as `LLM.call`.
-        given: What the caller has named.
+        llm: The engine.
+        prompts: Number of prompts.
+        facts: For all prompts, or one per prompt.
+        named: Adapters; likewise. None is the model itself.
+        operation: The facts' operation; None is that of generation.
 
     Raises:
-        RequestError: One cannot be loaded.
+        RequestError: They are neither one nor as many as the prompts, or of another
+            type, or an adapter cannot be loaded.
     """
-    loader = next(
-        (each for each in facts.sections.values() if isinstance(each, _LoadsAdapters)),
-        None,
-    )
-    for each in _several(given):
+    found = per_prompt("facts", facts, RequestFacts, prompts)
+    if operation is not None:
+        found = [replace(each, operation=operation) for each in found]
+    if named is None:
+        return found
+    several = _several(named)
+    if isinstance(named, str) or not isinstance(named, Sequence):
+        several = several * prompts
+    if len(several) != prompts:
+        raise RequestError(
+            f"lora_request has {len(several)} entries, but there are {prompts} prompts",
+            param="lora_request",
+        )
+    _load_new(llm, several)
+    return [
+        who if each is None else replace(who, lora=_name(each))
+        for who, each in zip(found, several, strict=True)
+    ]
+
+
+def _load_new(llm: _Script, named: Sequence[Named]) -> None:
+    """Loads the adapters that have a path and are not loaded."""
+    sections = llm.front_end.facts.sections.values()
+    loaders = (each for each in sections if isinstance(each, _LoadsAdapters))
+    loader = next(loaders, None)
+    for each in named:
         path = getattr(each, "lora_path", "")
         if not path or (loader is not None and _name(each) in loader.adapters):
             continue
@@ -64,36 +105,7 @@ def load_new(facts: EngineFacts, call: Any, given: Named | Sequence[Named]) -> N
             raise RequestError(
                 "adapters are off: LLM(model, enable_lora=True)", param="lora_request"
             )
-        loader.load_for_script(call, _name(each), path)
-
-
-def with_adapters(
-    facts: Sequence[RequestFacts], given: Named | Sequence[Named]
-) -> list[RequestFacts]:
-    """Returns the facts of prompts with the names of their adapters.
-
-    Args:
-        facts: Of each prompt.
-        given: For all prompts, or one per prompt; None is the model itself.
-
-    Raises:
-        RequestError: They are as many as the prompts neither, or of another type.
-    """
-    if given is None:
-        return list(facts)
-    named = _several(given)
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        named = named * len(facts)
-    if len(named) != len(facts):
-        raise RequestError(
-            f"lora_request has {len(named)} entries, but there are {len(facts)} "
-            "prompts",
-            param="lora_request",
-        )
-    return [
-        who if each is None else msgspec.structs.replace(who, lora=_name(each))
-        for who, each in zip(facts, named, strict=True)
-    ]
+        loader.load_for_script(llm.call, _name(each), path)
 
 
 def _several(given: Named | Sequence[Named]) -> list[Named]:
