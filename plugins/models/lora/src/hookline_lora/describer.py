@@ -6,19 +6,23 @@ from hookline_lora.adapter import AdapterRef
 from hookline_lora.config import OPTION, AdapterSource, LoraConfig
 from hookline_lora.files.description import describe_adapter
 from hookline_lora.files.paths import find_adapter
+from hookline_lora.pacing import Pacing
 from hookline_lora.scheduler.describing import Describe
 from hookline_lora.targets import LoraTargets
 
 _NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
-def describer(lora: LoraConfig, shape: ModelShape, base: str) -> Describe:
+def describer(
+    lora: LoraConfig, shape: ModelShape, base: str, pacing: Pacing
+) -> Describe:
     """Returns what describes adapters.
 
     Args:
         lora: How adapters are served.
         shape: The model; its ranks tell which of their layers adapters may change.
         base: The model's name.
+        pacing: Has it rest while steps are computed.
 
     Raises:
         ConfigError: The model's executor tells of no such layers.
@@ -35,6 +39,7 @@ def describer(lora: LoraConfig, shape: ModelShape, base: str) -> Describe:
             config=lora,
             number_bytes=number_bytes,
             base=base,
+            rest=pacing.begin(),
         )
         return found.named(
             source.name,

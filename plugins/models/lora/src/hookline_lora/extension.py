@@ -1,6 +1,7 @@
 """The extension: makes the sides of an engine that serves adapters."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
@@ -11,6 +12,7 @@ from hookline.exceptions import ConfigError
 from hookline.request import Request
 from hookline.step import ModelShape
 from hookline_lora.config import LoraConfig
+from hookline_lora.pacing import Pacing
 from hookline_lora.scheduler.describing import Describe
 from hookline_lora.scheduler.side import LoraScheduler
 
@@ -43,12 +45,14 @@ class LoraExtension:
         """Implements `SchedulerExtension`."""
         has_priorities = self._config.scheduler.has_priorities
         priority = _priority if has_priorities else _no_priority
-        return LoraScheduler(self._lora, self._describer, priority)
+        pacing = Pacing()
+        describer_of = partial(self._describer, pacing)
+        return LoraScheduler(self._lora, describer_of, priority, pacing)
 
-    def _describer(self, shape: ModelShape) -> Describe:
+    def _describer(self, pacing: Pacing, shape: ModelShape) -> Describe:
         from hookline_lora.describer import describer  # noqa: PLC0415 - needs numpy
 
-        return describer(self._lora, shape, self._config.model.model)
+        return describer(self._lora, shape, self._config.model.model, pacing)
 
     def worker_side(self, context: WorkerContext) -> WorkerSide | None:
         """Implements `WorkerExtension`: each rank computes the part of its layers."""

@@ -1,7 +1,5 @@
 """Main memory of adapters, which a thread fills beside the steps."""
 
-import os
-import sys
 import threading
 from collections.abc import Iterator
 
@@ -19,12 +17,10 @@ class Files:
 
     Attributes:
         read: Paths in the order of reading.
-        nice: The reading thread's niceness.
     """
 
     def __init__(self) -> None:
         self.read: list[str] = []
-        self.nice: int | None = None
         self.may_go_on = threading.Event()
         self.has_begun = threading.Event()
 
@@ -32,8 +28,6 @@ class Files:
         self.has_begun.set()
         assert self.may_go_on.wait(20.0)
         self.read.append(path)
-        if sys.platform == "linux":
-            self.nice = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
         if path == "broken":
             raise AdapterError(digest, "q_proj has NaN")
         return PackedAdapter(parts=())
@@ -65,7 +59,7 @@ def told(store: AdapterStore, count: int) -> list[AdapterReports]:
     return found
 
 
-def test_adapters_are_read_in_order_behind_other_threads(
+def test_adapters_are_read_in_order_by_a_thread(
     store: AdapterStore, files: Files
 ) -> None:
     """Nothing waits for them, and what fails is told with its reason."""
@@ -80,8 +74,6 @@ def test_adapters_are_read_in_order_behind_other_threads(
     assert {key for each in reports for key in each.loaded} == {"a", "c"}
     assert [each.failed for each in reports if each.failed] == [{"b": "q_proj has NaN"}]
     assert store.adapters.keys() == {"a", "c"}
-    if sys.platform == "linux":
-        assert files.nice == 19
 
 
 def test_each_order_is_told_once(store: AdapterStore, files: Files) -> None:

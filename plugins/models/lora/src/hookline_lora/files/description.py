@@ -11,6 +11,7 @@ from hookline_lora.files.header import ITEM_BYTES, Place
 from hookline_lora.files.layout import opened
 from hookline_lora.files.matching import Targets
 from hookline_lora.files.numbers import are_finite, pieces
+from hookline_lora.pacing import Rest, no_rest
 
 _logger = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ def describe_adapter(
     config: LoraConfig,
     number_bytes: int | None = None,
     base: str | None = None,
+    rest: Rest = no_rest,
 ) -> AdapterFacts:
     """Checks an adapter's files, every number included, and describes them.
 
@@ -78,6 +80,7 @@ def describe_adapter(
         number_bytes: Bytes of a number in memory; None for those in the file.
         base: The base model's name or path; a warning is logged if the adapter names
             another.
+        rest: Called after each piece of work.
 
     Raises:
         AdapterError: It cannot be used with this base.
@@ -85,7 +88,7 @@ def describe_adapter(
     with opened(path, targets, config) as layout:
         digest = layout.started_digest()
         for name, place in layout.places():
-            for _, bits in pieces(layout.file, place):
+            for _, bits in pieces(layout.file, place, rest):
                 if not are_finite(bits, place.dtype):
                     raise ValueError(f"{name} has numbers that are infinite or NaN")
                 digest.update(bits.data)

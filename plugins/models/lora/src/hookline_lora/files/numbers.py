@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hookline_lora.files.header import ITEM_BYTES, Place
+from hookline_lora.pacing import Rest, no_rest
 
 Bits = NDArray[Any]
 """Numbers of a file as unsigned integers of their size."""
@@ -21,10 +22,13 @@ _EXPONENTS = {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F80_0000}
 """The bits that infinite numbers and NaN alone have all of."""
 
 
-def pieces(file: BinaryIO, place: Place) -> Iterator[tuple[int, Bits]]:
+def pieces(
+    file: BinaryIO, place: Place, rest: Rest = no_rest
+) -> Iterator[tuple[int, Bits]]:
     """Yields a tensor's rows in order, [rows, columns], with the index of the first.
 
-    A piece is valid until the next is asked for. A vector is a row.
+    A piece is valid until the next is asked for, before which there is a rest. A vector
+    is a row.
 
     Raises:
         OSError: The file cannot be read.
@@ -43,6 +47,7 @@ def pieces(file: BinaryIO, place: Place) -> Iterator[tuple[int, Bits]]:
         if file.readinto(piece.data.cast("B")) != piece.nbytes:  # type: ignore[attr-defined]
             raise ValueError("it has become shorter")
         yield start, piece
+        rest()
 
 
 def are_finite(bits: Bits, dtype: str) -> bool:

@@ -14,6 +14,7 @@ from hookline_lora.files.layout import Layout, opened
 from hookline_lora.files.matching import StoredProduct, Targets
 from hookline_lora.files.numbers import Converter, are_finite, pieces
 from hookline_lora.files.parts import WHOLE, Kept, Part, cuts_of
+from hookline_lora.pacing import Rest, no_rest
 from hookline_models.checkpoints.cut import Cut
 
 _NAMES: Final = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32"}
@@ -63,6 +64,7 @@ def read_adapter(
     config: LoraConfig,
     dtype: torch.dtype,
     part: Part | None = None,
+    rest: Rest = no_rest,
 ) -> AdapterWeights:
     """Reads the weights of an adapter that `describe_adapter` has described.
 
@@ -77,6 +79,7 @@ def read_adapter(
         config: As for the description.
         dtype: Numbers of the base model: bfloat16, float16 or float32.
         part: What this rank has of each weight; None for all.
+        rest: Called after each piece of work.
 
     Raises:
         AdapterError: It cannot be used with this base, its numbers are too large for
@@ -84,7 +87,7 @@ def read_adapter(
         ValueError: `part` cannot divide a weight evenly.
     """
     with opened(path, targets, config) as layout:
-        reader = _Reader(layout, dtype, part)
+        reader = _Reader(layout, dtype, part, rest)
         products = {
             each.module: found
             for each in layout.products
@@ -107,9 +110,11 @@ def read_adapter(
 class _Reader:
     """Reads tensors in the layout's order, and digests them."""
 
-    def __init__(self, layout: Layout, dtype: torch.dtype, part: Part | None) -> None:
+    def __init__(
+        self, layout: Layout, dtype: torch.dtype, part: Part | None, rest: Rest
+    ) -> None:
         self.digest = layout.started_digest()
-        self._file, self._dtype = layout.file, dtype
+        self._file, self._dtype, self._rest = layout.file, dtype, rest
         self._part = part or (lambda _module, _shape: WHOLE)
 
     def product(self, stored: StoredProduct) -> LowRank | None:
@@ -134,7 +139,7 @@ class _Reader:
         kept = None if cut is None else Kept(place.shape, cut, self._dtype)
         dtype = _NAMES[self._dtype]
         converter = Converter(place.dtype, dtype, scale)
-        for start, bits in pieces(self._file, place):
+        for start, bits in pieces(self._file, place, self._rest):
             if not are_finite(bits, place.dtype):
                 raise ValueError(f"{name} has numbers that are infinite or NaN")
             self.digest.update(bits.data)

@@ -1,7 +1,6 @@
 """Reads what adapters' files are, in one thread beside the engine's."""
 
 import contextlib
-import os
 import queue
 import threading
 from collections.abc import Callable
@@ -94,7 +93,6 @@ class Describing:
         self._thread = None
 
     def _run(self) -> None:
-        _give_way()
         while (asked := self._asked.get()) is not None:
             key, source = asked
             found = isolate(self._describe, source)
@@ -104,10 +102,3 @@ class Describing:
                 self._ended.put(Described(key, None, error))
             else:
                 self._ended.put(Described(key, found))
-
-
-def _give_way() -> None:
-    """Lets steps have the processor first, where threads have priorities."""
-    if hasattr(os, "setpriority"):
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

@@ -15,6 +15,7 @@ from hookline_lora.adapter import AdapterUse
 from hookline_lora.config import AdapterSource, LoraConfig
 from hookline_lora.facts import KnownAdapters, LoraFacts
 from hookline_lora.messages import REPORTS, AdapterOrders, AdapterReports, LoraAnswer
+from hookline_lora.pacing import Pacing
 from hookline_lora.scheduler.accounting import Account
 from hookline_lora.scheduler.capacity import Capacity
 from hookline_lora.scheduler.commands import Commands
@@ -42,6 +43,7 @@ class LoraScheduler(SchedulerSide):
         config: LoraConfig,
         describer_of: DescriberOf,
         priority: Callable[[Request], int] = lambda _: 0,
+        pacing: Pacing | None = None,
     ) -> None:
         """Begins without adapters.
 
@@ -49,6 +51,7 @@ class LoraScheduler(SchedulerSide):
             config: How adapters are served.
             describer_of: Makes what reads adapters' files, once the model is loaded.
             priority: Lower is served first.
+            pacing: Is told of steps, during which files are read slowly.
         """
         self._config = config
         self._describer_of = describer_of
@@ -62,6 +65,7 @@ class LoraScheduler(SchedulerSide):
         self._ages_at: int | None = None
         self._stats: LoraStats | None = None
         self._num_entries = 0
+        self._pacing = pacing or Pacing()
 
     # -- start -------------------------------------------------------------------
 
@@ -151,6 +155,8 @@ class LoraScheduler(SchedulerSide):
     def plan(self, builder: PlanBuilder) -> AdapterOrders | None:
         """Returns the orders of workers."""
         gate = self._gate
+        if builder.entries:
+            self._pacing.stepped()
         # Requests that were preempted are missing among the entries.
         has_moved = builder.admitted or len(builder.entries) != self._num_entries
         self._num_entries = len(builder.entries)

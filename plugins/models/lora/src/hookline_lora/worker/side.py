@@ -13,6 +13,7 @@ from hookline_lora.config import OPTION, LoraConfig
 from hookline_lora.files.paths import find_adapter
 from hookline_lora.files.weights import read_adapter
 from hookline_lora.messages import ORDERS, AdapterReports
+from hookline_lora.pacing import Pacing
 from hookline_lora.targets import LoraTargets
 from hookline_lora.worker.adapted_decoder import AdaptedDecoder
 from hookline_lora.worker.feed import BASE, AdapterFeed, SlotColumn
@@ -41,6 +42,7 @@ class LoraWorker(WorkerSide):
         """
         self._config, self._lora = config, lora
         self._store = AdapterStore(self._read)
+        self._pacing = Pacing()
         self._slots: dict[str, int] = {}
         self._layers: ModelLayers | None = None
         self._made: AdapterSites | None = None
@@ -122,7 +124,7 @@ class LoraWorker(WorkerSide):
             AdapterError: It cannot be used, or is not the one of this digest.
         """
         assert self._layers is not None, "the model is prepared"
-        sites = self._sites
+        sites, rest = self._sites, self._pacing.begin()
         weights = read_adapter(
             find_adapter(path),
             digest=digest,
@@ -130,13 +132,16 @@ class LoraWorker(WorkerSide):
             config=self._lora,
             dtype=self._dtype,
             part=self._layers.part,
+            rest=rest,
         )
-        return sites.pack(weights)
+        return sites.pack(weights, rest)
 
     # -- a step ------------------------------------------------------------------
 
     def started(self, plan: StepPlan) -> None:
         """Carries out the step's orders, if it has any."""
+        if plan.request_ids:
+            self._pacing.stepped()
         if (orders := ORDERS.read(plan.sections)) is None:
             return
         for digest in orders.drop:

@@ -9,6 +9,7 @@ from hookline_lora.files.weights import AdapterWeights, LowRank
 from hookline_lora.kernels.parts import PackedParts
 from hookline_lora.kernels.site import AdaptedSite
 from hookline_lora.kernels.slices import Slice
+from hookline_lora.pacing import Rest, no_rest
 from hookline_lora.worker.own_layers import EMBEDDING, HEAD, ModelLayers, Shape
 from hookline_lora.worker.tables import EmbeddingPart, EmbeddingSlots, HeadSlots
 
@@ -136,18 +137,23 @@ class AdapterSites:
         }
         return own | others
 
-    def pack(self, weights: AdapterWeights) -> PackedAdapter:
+    def pack(self, weights: AdapterWeights, rest: Rest = no_rest) -> PackedAdapter:
         """Returns an adapter as the sites read it. Any thread may.
 
         Args:
             weights: This rank's part, in the dtype of the model.
+            rest: Called after each site.
         """
         embedding, products = None, weights.products
+        parts = []
+        for site in self._sites:
+            parts.append(site.pack(products))
+            rest()
         if EMBEDDING in products:
             down, up = products[EMBEDDING].down, products[EMBEDDING].up
             embedding = EmbeddingPart(down.t().contiguous(), up.t().contiguous())
         return PackedAdapter(
-            parts=[site.pack(products) for site in self._sites],
+            parts=parts,
             embedding=embedding,
             head=weights.whole.get(HEAD),
             changes_logits=HEAD in products or HEAD in weights.whole,

@@ -1,8 +1,6 @@
 """Adapters in main memory, and the thread that reads them beside the steps."""
 
-import os
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +15,6 @@ from hookline_registry.isolation import Failure, isolate
 DROPPED = "it was dropped while it was read"
 MOST_WAITING = 1024
 """Largest number of orders to load that wait; the scheduler's side gives fewer."""
-_NICE = 19
 _END_SECONDS = 10.0
 
 Read = Callable[[str, str], PackedAdapter]
@@ -123,9 +120,7 @@ class AdapterStore:
         self.adapters.clear()
 
     def _run(self) -> None:
-        """Reads adapters one after another, behind all other threads."""
-        if sys.platform == "linux":
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        """Reads adapters one after another; `read` rests while steps are computed."""
         threads = torch_threads()
         while (order := self._orders.get()) is not None:
             if self._wanted.get(order.digest) != order.ticket:
