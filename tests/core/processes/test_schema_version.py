@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {66: "cef9382eba37c5ee5fdae0c1fe7fb82fe94e2b79bc6cb3e6ba55f8e43d12fab8"}
+DIGESTS = {67: "b0fc394211319b8b3570d9ce253e2be20f235f871e7ab922083cf2072b962936"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

@@ -12,7 +12,7 @@ from hookline.request import GenerateRequest
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.step import SleepLevel
 
-SCHEMA_VERSION = 66
+SCHEMA_VERSION = 67
 """Version of all structs that cross a process boundary or are recorded.
 
 Increment it when one of them changes.
