@@ -39,6 +39,7 @@ PODS = {
         '--speculative-config={"method": "ngram", "num_speculative_tokens": 3}',
     ),
     DECODE: (
+        "--enable-lora",
         "--num-kv-blocks=64",
         '--kv-transfer-config={"kv_connector": "cpu_offload"}',
     ),
