@@ -161,7 +161,8 @@ def test_a_stopped_engine_is_explained_from_outside(tmp_path: Path) -> None:
         assert server.end() == 0
 
     assert f"engine 0 (process {engine}" in told[0]
-    assert "r-1" in told[0]
+    # Who is stopped between two steps computes nobody's token.
+    assert "r-1" in told[0] or " between two steps" in told[0]
     assert ", 0 damaged records" in kept.stdout, kept.stderr
     [request] = read_recording(target).find_request("r-1")
     assert read_recording(target).requests[request].finished is None

@@ -61,6 +61,8 @@ def test_loggers_have_all_that_front_ends_know(
     with front_end(hosted, 0) as one, front_end(hosted, 1) as other:
         tell = hosted.observers.tell_first
         assert tell is not None
+        for each in (one, other):  # whom the process has not heard, it does not ask
+            assert each.flush(PATIENCE_SECONDS)
 
         def tell_more(_: float) -> float:
             log(other, -len(told(site)))
@@ -81,10 +83,11 @@ def test_loggers_have_all_that_front_ends_know(
 
 def answering(
     asked: list[AskedFrontEnds], silent: set[int]
-) -> Callable[[int, Tell], None]:
-    def post(index: int, tell: Tell) -> None:
+) -> Callable[[int, Tell], bool]:
+    def post(index: int, tell: Tell) -> bool:
         if index not in silent:
             asked[0].told(index, Told(tell.number, 0.0))
+        return True
 
     return post
 
@@ -109,3 +112,20 @@ def test_a_silent_front_end_is_not_waited_for() -> None:
     leaving.start()
     assert asked.ask(PATIENCE_SECONDS) == 0
     assert asked.ask(PATIENCE_SECONDS) == 0
+
+
+def test_a_question_without_room_is_sent_again() -> None:
+    """It does not count as asked until it is sent."""
+    tries: list[int] = []
+
+    def post(index: int, tell: Tell) -> bool:
+        tries.append(index)
+        if len(tries) > 2:
+            asked.told(index, Told(tell.number, 0.25))
+        return len(tries) > 2
+
+    asked = AskedFrontEnds(post)
+    asked.heard(3)
+
+    assert asked.ask(PATIENCE_SECONDS) == 0.25
+    assert tries == [3, 3, 3]

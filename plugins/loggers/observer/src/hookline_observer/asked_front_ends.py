@@ -9,8 +9,12 @@ from hookline_observer.messages import Tell, Told
 _GRACE = 2.0
 """How long to wait for a reply, in times that a front end may take itself."""
 
-Post = Callable[[int, Tell], None]
-"""Sends a message to a front end, which is given by its index; in any thread."""
+_PAUSE = 0.02
+"""Seconds between two tries to send a question for which there was no room."""
+
+Post = Callable[[int, Tell], bool]
+"""Sends a message to a front end, which is given by its index; in any thread. Returns
+whether there was room for it."""
 
 
 class _Round:
@@ -71,10 +75,12 @@ class AskedFrontEnds:
             self._last += 1
             number, asked = self._last, tuple(self._heard_at)
             self._rounds[number] = found = _Round(asked)
-        for index in asked:
-            self._post(index, Tell(number, seconds))
-        if asked:
-            found.is_over.wait(seconds * _GRACE)
+        tell, ends_at = Tell(number, seconds), time.monotonic() + seconds * _GRACE
+        unsent = [index for index in asked if not self._post(index, tell)]
+        while asked and (left := ends_at - time.monotonic()) > 0:
+            if found.is_over.wait(min(left, _PAUSE) if unsent else left):
+                break
+            unsent = [index for index in unsent if not self._post(index, tell)]
         with self._lock:
             del self._rounds[number]
             now, missing = time.monotonic(), found.missing

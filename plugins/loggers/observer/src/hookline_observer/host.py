@@ -187,5 +187,5 @@ class ObserverHost:
         self._merged.leave(client.index, is_reported=is_reported)
         self._asked.left(client.index)
 
-    def _reply(self, index: int, message: ToFrontEnd) -> None:
-        self._mailbox.post(Party(Role.CLIENT, index), message, waits=False)
+    def _reply(self, index: int, message: ToFrontEnd) -> bool:
+        return self._mailbox.post(Party(Role.CLIENT, index), message, waits=False)

@@ -205,8 +205,11 @@ class ObserverLink:
                 with self._answered:
                     self._unsent[:0] = following
                 return False
-        for each in following:
-            self._mailbox.post(OBSERVER, each, waits=False)
+        for place, each in enumerate(following):
+            if not self._mailbox.post(OBSERVER, each, waits=False):
+                with self._answered:
+                    self._unsent[:0] = following[place:]
+                return False
         return True
 
     def _listen(self) -> None:
