@@ -37,7 +37,7 @@ def times(monkeypatch: pytest.MonkeyPatch) -> Times:
 def test_an_idle_engine_needs_no_rests(times: Times) -> None:
     """Neither before its first step, nor long after one."""
     paced = Pacing()
-    rest = paced.begin()
+    rest = paced.rests()
     times.worked = 1.0
     rest()
     paced.stepped()
@@ -52,7 +52,7 @@ def test_rests_are_nine_times_the_work(times: Times) -> None:
     """That of one piece, and no longer than a tenth of a second."""
     paced = Pacing()
     paced.stepped()
-    rest = paced.begin()
+    rest = paced.rests()
     for piece in (0.001, 0.002, 1.0):
         times.worked += piece
         rest()

@@ -39,7 +39,7 @@ def describer(
             config=lora,
             number_bytes=number_bytes,
             base=base,
-            rest=pacing.begin(),
+            rest=pacing.rests(),
         )
         return found.named(
             source.name,

@@ -28,7 +28,7 @@ class Pacing:
         """A step is computed."""
         self._stepped_at = time.monotonic()
 
-    def begin(self) -> Rest:
+    def rests(self) -> Rest:
         """Returns what rests in proportion to the calling thread's work since now."""
         since = time.thread_time()
 

@@ -124,7 +124,7 @@ class LoraWorker(WorkerSide):
             AdapterError: It cannot be used, or is not the one of this digest.
         """
         assert self._layers is not None, "the model is prepared"
-        sites, rest = self._sites, self._pacing.begin()
+        sites, rest = self._sites, self._pacing.rests()
         weights = read_adapter(
             find_adapter(path),
             digest=digest,
