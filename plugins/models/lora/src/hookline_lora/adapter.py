@@ -5,6 +5,9 @@ import msgspec
 from hookline.sections import Section
 from hookline_metrics.adapters import LORA
 
+UNKNOWN = "model_not_found"
+"""Kind of the refusal of requests whose adapter nobody has, or has any more."""
+
 
 class AdapterRef(msgspec.Struct, frozen=True, kw_only=True):
     """An adapter, as it is known everywhere outside of the workers.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from hookline.engine.commands import EngineCommand
-from hookline.exceptions import RequestError
+from hookline.exceptions import RefusedError
 from hookline.request import GenerateRequest
 from hookline.request_part import RequestPart
-from hookline_lora.adapter import AdapterRef, AdapterUse
+from hookline_lora.adapter import UNKNOWN, AdapterRef, AdapterUse
 
 if TYPE_CHECKING:  # only a server has it
     from hookline_lora.front_end.manager import LoraManager
@@ -103,14 +103,15 @@ class LoraFacts(msgspec.Struct, kw_only=True, dict=True):
         """Returns which adapter computes a request; None if its base model does.
 
         Raises:
-            RequestError: There is no adapter of that name.
+            RefusedError: There is no adapter of that name.
         """
         if not isinstance(request, GenerateRequest):
             return None
         if (name := request.facts.lora) is None:
             return None
         if (ref := self.known.refs.get(name)) is None:
-            raise RequestError(
+            raise RefusedError(
+                UNKNOWN,
                 f"there is no adapter {name[:64]!r}: load it, or see GET /v1/adapters",
                 param="model",
             )

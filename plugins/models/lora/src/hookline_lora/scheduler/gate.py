@@ -7,15 +7,12 @@ from msgspec.structs import replace
 from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.request import Request
-from hookline_lora.adapter import USE, AdapterRef, AdapterUse
+from hookline_lora.adapter import UNKNOWN, USE, AdapterRef, AdapterUse
 from hookline_lora.scheduler.accounting import Account, name_of
 from hookline_lora.scheduler.placing import Placing
 from hookline_lora.scheduler.registry import Registry
 from hookline_lora.scheduler.weights import Wait, Weights
 from hookline_metrics.adapters import ADAPTER_GATE, LORA
-
-UNKNOWN = "model_not_found"
-"""Kind of the rejection of requests whose adapter has been unloaded."""
 
 
 class AdapterGate:
