@@ -257,7 +257,9 @@ async def routed(
         for each in (*prefill, *decode):
             if not each.url:
                 await stack.enter_async_context(each.served())
-        values: dict[str, object] = {"poll_seconds": 0.02, **options}
+        # A crowded machine may take its time to connect.
+        own: dict[str, object] = {"poll_seconds": 0.02, "connect_timeout": 30.0}
+        values = {**own, **options}
         settings = RouteSettings(
             prefill=[each.url for each in prefill],
             decode=[each.url for each in decode],
