@@ -21,16 +21,8 @@ from hookline_kernels.cpu.integer_tiles import multiply_in_tiles, open_byte_tile
 from hookline_kernels.cpu.launching import Kernel, Numbers
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.panels import close_tiles, own_memory, uses_tiles
+from hookline_kernels.cpu.row_tasks import MOST_BLOCKS, PANELS, ROOM, divide
 from hookline_kernels.quantized_weight import OUTPUTS
-
-_ROOM = 256 << 10
-"""Bytes of rows that a thread holds at a time; they stay in its L2 cache."""
-_MOST_BLOCKS = 10
-"""Most blocks of a task."""
-_FEW_BLOCKS = 4
-"""Number of blocks that are worth multiplying wide rows in parts."""
-_PANELS = 4
-"""Panels of a task whose rows are multiplied in parts."""
 
 
 def divide_rows(numbers: Numbers, group: int) -> None:
@@ -42,13 +34,7 @@ def divide_rows(numbers: Numbers, group: int) -> None:
     """
     shape = blocks_of(group, in_tiles=uses_tiles())
     blocks, groups = -(-numbers[3] // shape.height), numbers[1] // group
-    most = _ROOM // (groups * shape.group_bytes)
-    most = min(max(most, _FEW_BLOCKS), _MOST_BLOCKS)
-    pieces = max(-(-blocks // most), 1)
-    together = max(-(-blocks // pieces), 1)
-    at_once = min(groups, _ROOM // (together * shape.group_bytes))
-    numbers[12], numbers[13] = together, at_once
-    numbers[14] = 1 if at_once == groups else _PANELS
+    numbers[12], numbers[14], numbers[13] = divide(blocks, groups, shape.group_bytes)
 
 
 @functools.cache
@@ -65,8 +51,8 @@ def integers_kernel(
     read_rows = _reader(bits, group, size, in_tiles)
     multiply_panel = _multiplier(bits, group, size, has_shifts, kind, in_tiles)
     shape = blocks_of(group, in_tiles=in_tiles)
-    height, step, panel_bytes = shape.height, shape.step, _MOST_BLOCKS * shape.sum_bytes
-    sums_bytes = _PANELS * panel_bytes
+    height, step, panel_bytes = shape.height, shape.step, MOST_BLOCKS * shape.sum_bytes
+    sums_bytes = PANELS * panel_bytes
 
     def multiply(numbers: Any) -> None:
         given = array_at(numbers, 15, np.int64)
@@ -75,7 +61,7 @@ def integers_kernel(
         pieces = (blocks + together - 1) // together
         at_once, in_task = given[13], given[14]
         tasks = (panels + in_task - 1) // in_task
-        room, sums = own_memory(_ROOM), own_memory(sums_bytes)
+        room, sums = own_memory(ROOM), own_memory(sums_bytes)
         before = 0
         if in_tiles:
             before = open_byte_tiles(step)

@@ -18,6 +18,7 @@ from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.panels import lay_panels, own_memory, uses_tiles
 from hookline_kernels.cpu.recording import fresh
+from hookline_kernels.cpu.row_tasks import MOST_BLOCKS, PANELS, ROOM, divide
 from hookline_kernels.cpu.vector_panels import (
     DEPTH,
     HEIGHT,
@@ -30,15 +31,7 @@ from hookline_kernels.cpu.vector_panels import (
 )
 from hookline_kernels.failure import KernelError
 
-_ROOM = 256 << 10
-"""Bytes of rows that a thread copies at a time; they stay in its L2 cache."""
-_MOST_BLOCKS = 10
-"""Maximum number of blocks per task."""
-_FEW_BLOCKS = 4
-"""Number of blocks that are worth multiplying wide rows in parts."""
-_PANELS = 4
-"""Panels of a task whose rows are multiplied in parts."""
-_SUMS = _PANELS * _MOST_BLOCKS * SUM_BYTES
+_SUMS = PANELS * MOST_BLOCKS * SUM_BYTES
 
 
 def takes(weight: torch.Tensor) -> bool:
@@ -107,27 +100,14 @@ class VectorGemm:
         output = fresh((*values.shape[:-1], self._width), torch.bfloat16)
         numbers = self._numbers
         numbers[1] = rows
-        numbers[4], numbers[5], numbers[6] = _division(
-            rows, self._inputs, step_bytes(self._pairs)
+        blocks, steps = -(-rows // HEIGHT), self._inputs // DEPTH
+        numbers[4], numbers[5], numbers[6] = divide(
+            blocks, steps, step_bytes(self._pairs)
         )
         numbers[9] = 0 if residual is None else residual.data_ptr()
         numbers[10], numbers[11] = values.data_ptr(), output.data_ptr()
         self._kernel(self._outputs * self._inputs, numbers)
         return output
-
-
-def _division(rows: int, inputs: int, step: int) -> tuple[int, int, int]:
-    """Returns blocks of rows, panels, and steps of 32 inputs that a task takes.
-
-    Rows that a thread's memory does not hold at full width are multiplied in parts,
-    with several panels per task, as other panels need the same parts again.
-    """
-    blocks, steps = -(-rows // HEIGHT), inputs // DEPTH
-    most = min(max(_ROOM // (steps * step), _FEW_BLOCKS), _MOST_BLOCKS)
-    pieces = max(-(-blocks // most), 1)
-    together = max(-(-blocks // pieces), 1)
-    at_once = min(steps, _ROOM // (together * step))
-    return together, 1 if at_once == steps else _PANELS, at_once
 
 
 @functools.cache
@@ -141,7 +121,7 @@ def _kernel(kind: int, pairs: int) -> Kernel:
         steps, panels = inputs // DEPTH, outputs // OUTPUTS
         blocks, groups = (rows + HEIGHT - 1) // HEIGHT, (panels + group - 1) // group
         pieces = (blocks + together - 1) // together
-        room, sums = own_memory(_ROOM), own_memory(_SUMS)
+        room, sums = own_memory(ROOM), own_memory(_SUMS)
         own = -1  # the piece that is in the thread's memory
         task = take(numbers, 1)
         while task < pieces * groups:
@@ -153,7 +133,7 @@ def _kernel(kind: int, pairs: int) -> Kernel:
                     copy_rows(numbers, first, last, begun, count, room)
                     own = piece
                 for panel in range(start, min(start + group, panels)):
-                    place = sums + (panel - start) * _MOST_BLOCKS * SUM_BYTES
+                    place = sums + (panel - start) * MOST_BLOCKS * SUM_BYTES
                     multiply_panel(
                         numbers, panel, first, last, begun, count, room, place
                     )
