@@ -35,7 +35,7 @@ class KnownEngines:
         Raises:
             HooklineError: As `Ask`.
         """
-        known = {boot: each.version for boot, each in self.answers.items()}
+        known = self.versions
         found = {each.boot: each for each in await tell(ask, ListAdapters(known))}
         self.answers = {
             boot: self.answers[boot] if known.get(boot) == each.version else each
@@ -46,6 +46,11 @@ class KnownEngines:
     def is_older(self, seconds: float) -> bool:
         """Whether the engines were asked last before that many seconds."""
         return time.monotonic() - self.read_at > seconds
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """What each engine has answered last, by its `boot`."""
+        return {boot: each.version for boot, each in self.answers.items()}
 
     @property
     def refs(self) -> dict[str, AdapterRef]:

@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from hookline.exceptions import HooklineError, RequestError
 from hookline_lora.adapter import AdapterRef
 from hookline_lora.facts import KnownAdapters, LoraFacts
@@ -121,16 +123,7 @@ class LoraManager:
                     "lora_name",
                 )
             path = folder_of_client(adapter.path, self._facts.directory, known.values())
-            await self._load(
-                ask,
-                AdapterToLoad(
-                    name=adapter.name,
-                    path=path,
-                    base_model_name=adapter.base_model_name,
-                    is_pinned=adapter.is_pinned,
-                    replaces=adapter.replaces,
-                ),
-            )
+            await self._load(ask, msgspec.structs.replace(adapter, path=path))
 
     async def load_own(self, ask: Ask, name: str, path: str) -> None:
         """Loads an adapter from any folder, for a script in this process.
@@ -144,6 +137,16 @@ class LoraManager:
             raise RequestError(str(error), param="lora_request") from error
 
     async def _load(self, ask: Ask, adapter: AdapterToLoad) -> None:
+        """Loads in every engine, or in none, and remembers it for engines to come.
+
+        Raises:
+            ApiError: One cannot, or not in time.
+        """
+        self._own[adapter.name] = await self._load_everywhere(ask, adapter)
+        self._gone.discard(adapter.name)
+        await self._refresh(ask)
+
+    async def _load_everywhere(self, ask: Ask, adapter: AdapterToLoad) -> AdapterRef:
         """Loads in every engine; in none if one cannot.
 
         Raises:
@@ -165,9 +168,7 @@ class LoraManager:
         finally:
             if not is_done:
                 await asyncio.shield(_abandon(ask, ticket))
-        self._own[adapter.name] = ref
-        self._gone.discard(adapter.name)
-        await self._refresh(ask)
+        return ref
 
     async def _prepared(self, ask: Ask, ticket: str) -> AdapterRef:
         """Returns what all engines have read."""
@@ -186,7 +187,7 @@ class LoraManager:
 
         try:
             async with asyncio.timeout(LOAD_SECONDS):
-                return await _until(ask, read)
+                return await _until(ask, read, ListAdapters(self._engines.versions))
         except TimeoutError:
             message = f"the adapter was not loaded within {LOAD_SECONDS:g} s"
             raise ApiError(504, message, code="adapter_timeout") from None
@@ -207,7 +208,7 @@ class LoraManager:
             left = [each.adapters[name] for each in answers if name in each.adapters]
             return None if any(each.is_leaving for each in left) else True
 
-        await _until(ask, is_gone)
+        await _until(ask, is_gone, ListAdapters())
 
     async def pin(self, ask: Ask, name: str, *, is_pinned: bool) -> None:
         """Implements `AdapterManager`."""
@@ -251,23 +252,18 @@ class LoraManager:
         for name in self._gone & refs.keys():
             await tell(ask, UnloadAdapter(name))
         for ref in self._engines.missing(self._own):
-            ticket = uuid.uuid4().hex
-            prepare = PrepareAdapter(
-                ticket=ticket,
+            adapter = AdapterToLoad(
                 name=ref.name,
                 path=ref.path,
                 base_model_name=ref.base_model_name,
                 is_pinned=ref.is_pinned,
             )
             try:
-                _raise_error(await tell(ask, prepare))
-                await self._prepared(ask, ticket)
-                _raise_error(await tell(ask, CommitAdapter(ticket)))
+                await self._load_everywhere(ask, adapter)
             except ApiError as error:
                 _log.error(
                     "an engine that is new does not load %s: %s", ref.name, error
                 )
-                await _abandon(ask, ticket)
         await self._engines.refresh(ask)
 
 
@@ -278,10 +274,12 @@ async def _abandon(ask: Ask, ticket: str) -> None:
         _log.warning("an adapter may stay in memory without a name: %s", error)
 
 
-async def _until(ask: Ask, read: Callable[[Sequence[LoraAnswer]], T | None]) -> T:
+async def _until(
+    ask: Ask, read: Callable[[Sequence[LoraAnswer]], T | None], question: ListAdapters
+) -> T:
     """Asks the engines, less and less often, until there is a result."""
     pause = _FIRST_PAUSE
-    while (found := read(await tell(ask, ListAdapters()))) is None:
+    while (found := read(await tell(ask, question))) is None:
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
     return found
