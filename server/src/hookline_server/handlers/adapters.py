@@ -1,6 +1,7 @@
 """Loads, unloads, pins and lists adapters."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from aiohttp import web
 
@@ -28,59 +29,33 @@ from hookline_server.protocol.adapters import (
 )
 from hookline_server.request_body import read_message
 
-_ERRORS = (400, 403, 404, *ADMINISTRATION_ERRORS)
-
-
-@described(
-    Operation(
-        tag=Tag.ADMINISTRATION,
-        body=LoadAdapterRequest,
-        errors=_ERRORS,
-        media_type="text/plain",
-    )
+_change = partial(
+    Operation, tag=Tag.ADMINISTRATION, errors=(400, 403, 404, *ADMINISTRATION_ERRORS)
 )
+
+
+@described(_change(body=LoadAdapterRequest, media_type="text/plain"))
 async def load_lora_adapter(request: web.Request) -> web.Response:
     """Loads an adapter; answers once every engine can serve it."""
     name = await _load(request)
     return web.Response(text=f"Success: LoRA adapter '{name}' added successfully.")
 
 
-@described(
-    Operation(
-        tag=Tag.ADMINISTRATION,
-        body=UnloadAdapterRequest,
-        errors=_ERRORS,
-        media_type="text/plain",
-    )
-)
+@described(_change(body=UnloadAdapterRequest, media_type="text/plain"))
 async def unload_lora_adapter(request: web.Request) -> web.Response:
     """Unloads an adapter; answers once its requests have ended and it is gone."""
     name = await _unload(request)
     return web.Response(text=f"Success: LoRA adapter '{name}' removed successfully.")
 
 
-@described(
-    Operation(
-        tag=Tag.ADMINISTRATION,
-        body=LoadAdapterRequest,
-        answer=AdapterChanged,
-        errors=_ERRORS,
-    )
-)
+@described(_change(body=LoadAdapterRequest, answer=AdapterChanged))
 async def load_by_sglang(request: web.Request) -> web.Response:
     """Does what `/v1/load_lora_adapter` does, by SGLang's names."""
     await _load(request)
     return await _changed(request)
 
 
-@described(
-    Operation(
-        tag=Tag.ADMINISTRATION,
-        body=UnloadAdapterRequest,
-        answer=AdapterChanged,
-        errors=_ERRORS,
-    )
-)
+@described(_change(body=UnloadAdapterRequest, answer=AdapterChanged))
 async def unload_by_sglang(request: web.Request) -> web.Response:
     """Does what `/v1/unload_lora_adapter` does, by SGLang's names."""
     await _unload(request)
@@ -93,13 +68,13 @@ async def list_adapters(request: web.Request) -> web.Response:
     return json_response(AdapterList(data=list(await _served(request))))
 
 
-@described(Operation(tag=Tag.ADMINISTRATION, answer=AdapterList, errors=_ERRORS))
+@described(_change(answer=AdapterList))
 async def pin_adapter(request: web.Request) -> web.Response:
     """Keeps an adapter in memory."""
     return await _pin(request, is_pinned=True)
 
 
-@described(Operation(tag=Tag.ADMINISTRATION, answer=AdapterList, errors=_ERRORS))
+@described(_change(answer=AdapterList))
 async def unpin_adapter(request: web.Request) -> web.Response:
     """Lets an adapter leave memory again."""
     return await _pin(request, is_pinned=False)
