@@ -142,27 +142,28 @@ def _processor() -> float:
     return own.ru_utime + own.ru_stime
 
 
+def _engine_options(
+    options: argparse.Namespace, *, has_adapters: bool
+) -> dict[str, Any]:
+    """Returns the options of an `LLM`, which both have by these names."""
+    found: dict[str, Any] = {
+        "max_model_len": 512,
+        "max_num_seqs": RUNNING,
+        "enable_prefix_caching": False,
+    }
+    if has_adapters:
+        found["enable_lora"], found["max_lora_rank"] = True, options.rank
+        found["max_loras"] = SLOTS
+        found["max_cpu_loras"] = max(_number(options.side), SLOTS)
+    return found
+
+
 def _ours(options: argparse.Namespace) -> Any:
     from hookline import LLM, SamplingParams  # noqa: PLC0415
     from hookline_offline.lora_requests import LoRARequest  # noqa: PLC0415
 
-    more: dict[str, Any] = {}
-    if options.side != "off":
-        most = max(_number(options.side), SLOTS)
-        more = {
-            "enable_lora": True,
-            "max_loras": SLOTS,
-            "max_cpu_loras": most,
-            "max_lora_rank": options.rank,
-        }
-    llm = LLM(
-        str(options.model),
-        max_model_len=512,
-        max_num_seqs=RUNNING,
-        enable_prefix_caching=False,
-        collect_metrics=False,
-        **more,
-    )
+    more = _engine_options(options, has_adapters=options.side != "off")
+    llm = LLM(str(options.model), collect_metrics=False, **more)
     params = SamplingParams(max_tokens=OUTPUT, temperature=0.0, ignore_eos=True)
 
     def generate(prompts: Sequence[Sequence[int]], names: Sequence[str | None]) -> int:
@@ -181,21 +182,8 @@ def _peer(options: argparse.Namespace) -> Any:
     from vllm import LLM, SamplingParams  # noqa: PLC0415
     from vllm.lora.request import LoRARequest  # noqa: PLC0415
 
-    more: dict[str, Any] = {}
-    if _number(options.side):
-        more = {
-            "enable_lora": True,
-            "max_loras": SLOTS,
-            "max_cpu_loras": SLOTS,
-            "max_lora_rank": options.rank,
-        }
-    llm = LLM(
-        str(options.model),
-        max_model_len=512,
-        max_num_seqs=RUNNING,
-        enable_prefix_caching=False,
-        **more,
-    )
+    more = _engine_options(options, has_adapters=_number(options.side) > 0)
+    llm = LLM(str(options.model), **more)
     params = SamplingParams(max_tokens=OUTPUT, temperature=0.0, ignore_eos=True)
 
     def generate(prompts: Sequence[Sequence[int]], names: Sequence[str | None]) -> int:

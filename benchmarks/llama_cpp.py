@@ -71,7 +71,7 @@ class Driver:
 
 
 def converted(model: Path, quantization: str | None, driver: Path) -> Path:
-    """Returns a model's file, which it makes and checks if there is none.
+    """Returns a model's file; writes and checks it if there is none.
 
     Raises:
         RuntimeError: llama.cpp's first tokens are not those of `transformers`.

@@ -212,7 +212,7 @@ class Timeline:
     def next_token(self, at: int) -> int:
         """Counts one more token of a request that has some, which no drafts verify.
 
-        It is what `new_tokens` would do, for engines that tell of nothing else.
+        Does the same as `new_tokens`, for engines that report only numbers of tokens.
 
         Returns:
             The ns since the token before.

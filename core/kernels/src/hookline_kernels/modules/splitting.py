@@ -39,7 +39,7 @@ class SplittableProduct(Product, Protocol):
         """Returns the parts, over the same weights.
 
         Raises:
-            KernelError: It is no gated MLP.
+            KernelError: The module is not a gated MLP.
         """
         ...
 
