@@ -6,8 +6,8 @@ from typing import TypeVar, cast
 import pytest
 
 from hookline.engine.commands import EngineCommand, TellExtensions
-from hookline_lora.config import LoraConfig
-from hookline_lora.facts import LoraFacts
+from hookline_lora.config import AdapterSource, LoraConfig
+from hookline_lora.facts import KnownAdapters, LoraFacts
 from hookline_lora.front_end.manager import LoraManager
 from hookline_lora.messages import ListAdapters
 from hookline_server.adapters import AdapterToLoad
@@ -183,3 +183,35 @@ async def test_another_server_hears_of_a_name_when_it_is_asked_for() -> None:
     assert await other.find(engines.ask, "sql")
     assert "sql" in facts.known.refs
     assert not await other.find(engines.ask, "unknown")
+
+
+async def test_what_another_server_loads_again_is_served_again() -> None:
+    """Unloading counts for engines to come, until an engine that was told has it."""
+    files = AdapterFiles()
+    config = LoraConfig(
+        max_loras=2,
+        max_cpu_loras=8,
+        modules=(AdapterSource(name="sql", path="/a/sql"),),
+    )
+
+    def started() -> AdapterEngine:
+        return AdapterEngine(config, files=files)
+
+    engines = Engines(started())
+    [ref] = [
+        each.ref for each in engines.engines[0].tell(ListAdapters()).adapters.values()
+    ]
+    known = KnownAdapters(0, {"sql": ref})
+    one, other = (
+        LoraManager(LoraFacts(max_loras=2, max_lora_rank=16, known=known)) for _ in "ab"
+    )
+    await one.unload(engines.ask, "sql", aborts=False)
+    engines.engines[0] = started()
+    await one.load(engines.ask, to_load("legal", "/a/legal"), BASE)
+    assert engines.names() == [["legal"]]
+
+    await other.load(engines.ask, to_load("sql", "/a/sql"), BASE)
+    await one.load(engines.ask, to_load("poems", "/a/poems"), BASE)
+
+    assert engines.names() == [["legal", "poems", "sql"]]
+    assert await one.find(engines.ask, "sql")

@@ -64,6 +64,14 @@ class KnownEngines:
         for answer in self.answers.values():
             yield from answer.adapters.items()
 
+    def having(self, name: str) -> set[str]:
+        """Returns the `boot` of each engine whose new requests may use an adapter."""
+        return {
+            boot
+            for boot, answer in self.answers.items()
+            if name in answer.adapters and not answer.adapters[name].is_leaving
+        }
+
     def missing(self, refs: Mapping[str, AdapterRef]) -> list[AdapterRef]:
         """Returns those of some adapters that an engine does not have."""
         return [

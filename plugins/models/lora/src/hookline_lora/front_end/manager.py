@@ -53,7 +53,10 @@ class LoraManager:
         self._engines = KnownEngines()
         self._changing = asyncio.Lock()
         self._own: dict[str, AdapterRef] = {}
-        self._gone: set[str] = set()
+        self._of_start = frozenset(facts.known.refs)
+        # By name: the engines that were told, which list it again only if it is loaded
+        # again. Only what engines load at their start needs to be known.
+        self._gone: dict[str, set[str]] = {}
         self._finding: dict[str, asyncio.Task[bool]] = {}
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -143,7 +146,7 @@ class LoraManager:
             ApiError: One cannot, or not in time.
         """
         self._own[adapter.name] = await self._load_everywhere(ask, adapter)
-        self._gone.discard(adapter.name)
+        self._gone.pop(adapter.name, None)
         await self._refresh(ask)
 
     async def _load_everywhere(self, ask: Ask, adapter: AdapterToLoad) -> AdapterRef:
@@ -198,10 +201,11 @@ class LoraManager:
             await self._refresh(ask)
             if name not in self._facts.known.refs:
                 raise _unknown(name)
-            self._gone.add(name)
             self._own.pop(name, None)
             mode = UnloadMode.ABORT if aborts else UnloadMode.WAIT
             await tell(ask, UnloadAdapter(name, mode))
+            if name in self._of_start:
+                self._gone[name] = set(self._engines.answers)
             await self._refresh(ask)
 
         def is_gone(answers: Sequence[LoraAnswer]) -> bool | None:
@@ -239,6 +243,9 @@ class LoraManager:
         """Reads the engines' adapters; tells those that are new what they lack."""
         before = set(self._engines.answers)
         await self._engines.refresh(ask)
+        for name, told in list(self._gone.items()):
+            if told & self._engines.having(name):  # another server has loaded it again
+                del self._gone[name]
         refs = self._engines.refs
         if before and not set(self._engines.answers) <= before:
             await self._restore(ask, refs)
@@ -249,8 +256,9 @@ class LoraManager:
 
     async def _restore(self, ask: Ask, refs: dict[str, AdapterRef]) -> None:
         """Tells engines that are new which adapters were loaded and unloaded here."""
-        for name in self._gone & refs.keys():
+        for name in self._gone.keys() & refs.keys():
             await tell(ask, UnloadAdapter(name))
+            self._gone[name] |= set(self._engines.answers)
         for ref in self._engines.missing(self._own):
             adapter = AdapterToLoad(
                 name=ref.name,
